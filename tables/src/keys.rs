@@ -30,18 +30,21 @@ pub(crate) fn gsprocessing_keys() -> String {
 pub(crate) struct Item<'a> {
     pub(crate) path: String,
     value: &'a Value,
+    /// The value with its scalars as they are written; null if this is not known.
+    source: &'a Value,
 }
 
 /// An object and its path in the configuration.
 pub(crate) struct Object<'a> {
     pub(crate) path: String,
     fields: &'a Map<String, Value>,
+    source: &'a Value,
 }
 
 impl<'a> Item<'a> {
-    /// Creates the item of a whole configuration.
-    pub(crate) fn root(value: &'a Value) -> Self {
-        Self { path: String::new(), value }
+    /// Creates the item of a whole configuration. `source` has its scalars as they are written, or is null.
+    pub(crate) fn root(value: &'a Value, source: &'a Value) -> Self {
+        Self { path: String::new(), value, source }
     }
 
     /// Returns the error `why` at this item.
@@ -80,7 +83,7 @@ impl<'a> Item<'a> {
     /// Returns the object.
     pub(crate) fn object(&self) -> Result<Object<'a>, String> {
         match self.value {
-            Value::Object(fields) => Ok(Object { path: self.path.clone(), fields }),
+            Value::Object(fields) => Ok(Object { path: self.path.clone(), fields, source: self.source }),
             _ => self.expected("an object"),
         }
     }
@@ -94,16 +97,20 @@ impl<'a> Item<'a> {
     }
 
     fn entry(&self, at: usize, value: &'a Value) -> Item<'a> {
-        Item { path: format!("{}[{at}]", self.path), value }
+        Item { path: format!("{}[{at}]", self.path), value, source: &self.source[at] }
     }
 
-    /// Returns the text, which is not empty. A number or a truth value is its text, so that `label_col: 1` needs no quotes.
+    /// Returns the text, which is not empty. A number or a truth value is the text that is written, so that `label_col: 1.10`
+    /// needs no quotes.
     pub(crate) fn text(&self) -> Result<String, String> {
-        match self.value {
-            Value::String(text) if text.is_empty() => self.wrong("it is empty"),
-            Value::String(text) => Ok(text.clone()),
-            Value::Number(number) => Ok(number.to_string()),
-            Value::Bool(value) => Ok(value.to_string()),
+        match (self.value, self.source) {
+            (Value::String(text), _) if text.is_empty() => self.wrong("it is empty"),
+            (Value::String(text), _) | (Value::Number(_) | Value::Bool(_), Value::String(text)) => Ok(text.clone()),
+            // Other spellings of a fraction are other texts.
+            (Value::Number(number), _) if number.is_f64() => {
+                self.wrong(format!("expected a text, found the number {number}: write it in quotes"))
+            }
+            (Value::Number(_) | Value::Bool(_), _) => Ok(self.value.to_string()),
             _ => self.expected("a text"),
         }
     }
@@ -150,7 +157,7 @@ impl<'a> Object<'a> {
     /// Returns the value of `key`, unless it is absent or null.
     pub(crate) fn get(&self, key: &str) -> Option<Item<'a>> {
         let value = self.fields.get(key).filter(|value| !value.is_null())?;
-        Some(Item { path: self.path_of(key), value })
+        Some(self.item(key, value))
     }
 
     /// Returns the value of `key`.
@@ -163,7 +170,11 @@ impl<'a> Object<'a> {
 
     /// Returns the keys and values.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a String, Item<'a>)> {
-        self.fields.iter().map(|(key, value)| (key, Item { path: self.path_of(key), value }))
+        self.fields.iter().map(|(key, value)| (key, self.item(key, value)))
+    }
+
+    fn item(&self, key: &str, value: &'a Value) -> Item<'a> {
+        Item { path: self.path_of(key), value, source: &self.source[key] }
     }
 
     /// Returns the text of `key`, unless it is absent or null.

@@ -62,7 +62,7 @@ impl SavedSplit {
 
     /// Returns true if the rule holds out edges.
     pub(crate) fn holds_out(&self) -> bool {
-        self.task == SplitTask::LinkPrediction && self.split_pct.is_some()
+        self.task == SplitTask::LinkPrediction
     }
 
     /// Checks that the times of an update have the unit of the recorded times.

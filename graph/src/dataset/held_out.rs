@@ -4,7 +4,7 @@ use super::known_pairs::KnownPairs;
 use super::{Dataset, EdgeData, EdgeList, HeldOutEdges, Split};
 use crate::memory::{Buffer, Workspace};
 use crate::rng::{CounterRng, combine};
-use crate::{EdgeTypeId, GraphError, Share, parallel};
+use crate::{EdgeTypeId, GraphError, NodeTypeId, Share, parallel};
 use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -243,6 +243,27 @@ impl Dataset {
         }
         Ok(())
     }
+
+    /// Moves training edges of the given types whose nodes `known` has in another list to this list, after the edges that are
+    /// held out already. Arrays are made in `space`.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`].
+    pub fn hold_out_known_in(
+        &mut self,
+        space: &Workspace,
+        edge_types: &[EdgeTypeId],
+        known: &KnownPairs,
+    ) -> Result<(), GraphError> {
+        for edge_type in edge_types {
+            let edges = &mut self.edge_types[edge_type.index()];
+            let HeldOutEdges { valid, test } = std::mem::take(&mut edges.held_out);
+            edges.hold_out(space, |edges, at| known.get(edges.typed_ends(at)).unwrap_or(Split::Train))?;
+            edges.held_out.valid.prepend(valid);
+            edges.held_out.test.prepend(test);
+        }
+        Ok(())
+    }
 }
 
 /// The sort key by which the latest edges are selected: the time, then a random number determined by the two nodes.
@@ -360,6 +381,10 @@ impl EdgeData {
         (self.age_time(at), self.draws(at, draws).next_u64())
     }
 
+    fn typed_ends(&self, at: usize) -> [(NodeTypeId, u32); 2] {
+        [(self.src_type, self.src[at]), (self.dst_type, self.dst[at])]
+    }
+
     fn age_time(&self, at: usize) -> i64 {
         self.attributes.times.as_ref().map_or(i64::MIN, |times| times[at])
     }
@@ -372,8 +397,7 @@ impl EdgeData {
         known: &KnownPairs,
     ) -> Result<(), GraphError> {
         self.hold_out(space, |edges, at| {
-            let ends = [(edges.src_type, edges.src[at]), (edges.dst_type, edges.dst[at])];
-            if let Some(split) = known.get(ends) {
+            if let Some(split) = known.get(edges.typed_ends(at)) {
                 return split;
             }
             // All edges between the same two nodes draw the same number, so they go to the same list.
@@ -426,6 +450,23 @@ impl EdgeData {
         self.dst = kept.dst;
         self.held_out = held_out;
         Ok(())
+    }
+}
+
+impl EdgeList {
+    /// Puts the edges of another list of the same type before the edges of this one.
+    fn prepend(&mut self, first: Self) {
+        if first.is_empty() {
+            return;
+        }
+        if self.is_empty() {
+            *self = first;
+            return;
+        }
+        self.src = [&first.src[..], &self.src].concat().into();
+        self.dst = [&first.dst[..], &self.dst].concat().into();
+        let times = first.times.as_ref().zip(self.times.as_ref());
+        self.times = times.map(|(first, times)| [&first[..], times].concat().into());
     }
 }
 

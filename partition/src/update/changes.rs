@@ -20,7 +20,7 @@ pub struct Changes {
     /// The removed edges.
     pub removed_edges: Vec<RemovedPairs>,
     /// Positions of edge types of `rows`, each with the rule that holds out some of its edges, beside the rule of the parts
-    /// for all types.
+    /// for all types. [`HoldOut::NOTHING`] only keeps pairs of nodes that the parts have in their lists.
     pub held_out: Vec<(usize, HoldOut)>,
 }
 
@@ -161,6 +161,9 @@ impl Changes {
             let in_parts: Vec<EdgeTypeId> = in_parts.into_iter().map(|at| EdgeTypeId(at as u16)).collect();
             known_pairs(parts, removed_nodes, rows, &edge_types, &in_parts, space)?
         };
+        if rule.if_any().is_none() {
+            return Ok(rows.hold_out_known_in(space, &edge_types, &pairs)?);
+        }
         Ok(rows.hold_out_edges_in(space, &edge_types, rule, keys, &pairs)?)
     }
 }

@@ -30,8 +30,38 @@ fn pairs_of_the_parts_stay_in_their_list() {
     conf["edges"][0]["files"] = "e2.csv".into();
     conf["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
     said(&folder, &conf);
-    let of_type = Meta::read(&folder.path("parts")).unwrap().edge_types[0].clone();
-    assert_eq!((of_type.num_edges, of_type.held_out), (28 * 3, [0, 3]));
+    assert_eq!(edge_counts(&folder), (28 * 3, [0, 3]));
+}
+
+#[test]
+fn pairs_that_files_hold_out_stay_in_their_list() {
+    let folder = Folder::new();
+    let mut conf = edges_conf();
+    let lines: String = (0..30).map(|n| format!("a{n},a{}\n", n + 30)).collect();
+    let listed: String = (0..10).map(|n| format!("[\"a{n}\", \"a{}\"]\n", n + 30)).collect();
+    folder.write("e.csv", format!("s,d\n{lines}"));
+    folder.write("test.json", listed);
+    let by_files = json!([{"task_type": "link_prediction", "custom_split_filenames": {"test": "test.json"}}]);
+    conf["edges"][0]["labels"] = by_files.clone();
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    let reversed: String = (0..30).map(|n| format!("a{},a{n}\n", n + 30)).collect();
+    folder.write("e.csv", format!("s,d\n{reversed}"));
+    conf["edges"][0].as_object_mut().unwrap().remove("labels");
+    said(&folder, &conf);
+    assert_eq!(edge_counts(&folder), (40, [0, 20]));
+    // Lists of the update come beside the lists of the parts.
+    folder.write("e.csv", format!("s,d\n{lines}a0,a1\na1,a2\n"));
+    folder.write("test.json", "[\"a0\", \"a1\"]\n");
+    conf["edges"][0]["labels"] = by_files;
+    said(&folder, &conf);
+    assert_eq!(edge_counts(&folder), (40 + 20 + 1, [0, 20 + 10 + 1]));
+}
+
+/// Returns the numbers of training edges, and of validation and test edges, of the first edge type.
+fn edge_counts(folder: &Folder) -> (u64, [u64; 2]) {
+    let of_type = &Meta::read(&folder.path("parts")).unwrap().edge_types[0];
+    (of_type.num_edges, of_type.held_out)
 }
 
 #[test]
@@ -85,6 +115,41 @@ fn a_group_stays_in_its_split() {
     folder.write("n.csv", "id,x,y\ne,5,red\n");
     let error = fails(&folder, &conf);
     assert!(error.contains("the parts do not record how groups were divided"), "{error}");
+}
+
+/// Parts of version 2 record how groups were divided, but not by which column.
+#[test]
+fn groups_without_a_recorded_rule_need_their_column() {
+    let rules = json!({"split_pct": [0.5, 0.3, 0.2], "split_by_group": "g"});
+    let folder = Folder::new();
+    folder.write("e.csv", "s,d,t\nn1,n2,1\n");
+    folder.write("n.csv", format!("id,y,t,g\n{}", rows_of_groups(0)));
+    let conf = conf_of_rules(&rules, None);
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    forget_rules(&folder);
+    let path = folder.path("parts/transforms.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("group_limits"), "{text}");
+    folder.write("n.csv", format!("id,y,t,g\n{}", rows_of_groups(60)));
+    folder.write("e.csv", "s,d,t\nn1,n3,1\n");
+    for rule in [json!({}), json!({"split_pct": [0.5, 0.3, 0.2]}), json!({"split_by": "t"})] {
+        let error = fails(&folder, &conf_of_rules(&rule, None));
+        assert!(error.contains("labels[0]: the parts were divided by groups"), "{error}");
+        assert!(error.contains("add split_by_group with this column"), "{error}");
+    }
+    said(&folder, &conf);
+    let mut of_groups: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    for (id, split) in splits(&folder) {
+        let number: usize = id[1..].parse().unwrap();
+        of_groups.entry(number % 23).or_default().insert(format!("{split:?}"));
+    }
+    assert!(of_groups.values().all(|splits| splits.len() == 1), "{of_groups:?}");
+}
+
+/// Returns rows of nodes of 23 groups, from a number on.
+fn rows_of_groups(first: usize) -> String {
+    (first..first + 60).map(|n| format!("n{n},{},{n},g{}\n", n % 2, n % 23)).collect()
 }
 
 #[test]

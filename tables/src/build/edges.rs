@@ -399,7 +399,8 @@ fn listed_splits(
     Ok(pairs.map(|pair| listed.get(&pair).map_or(NO_SPLIT, |split| split.code())).collect())
 }
 
-/// Holds out the edges that split files list. Returns the rule that holds out edges by shares, when all types are known.
+/// Holds out the edges that split files list. Returns the rule that holds out others when all types are known: by shares, or
+/// in an update only between nodes that held-out edges of the parts join.
 fn hold_out(
     context: &mut Context,
     label: &Label,
@@ -408,7 +409,10 @@ fn hold_out(
     edges: &mut EdgeData,
 ) -> Result<Option<HoldOut>, TableError> {
     match &label.split {
-        SplitRule::Files(files) => hold_out_listed(context, label, files, ends, edges).map(|()| None),
+        SplitRule::Files(files) => {
+            hold_out_listed(context, label, files, ends, edges)?;
+            Ok(context.is_update.then_some(HoldOut::NOTHING))
+        }
         SplitRule::Shares { shares: [_, valid, test], by } => {
             let [valid, test] = [valid, test].map(|share| share.to_f64());
             let rule = match by {

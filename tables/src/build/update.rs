@@ -40,7 +40,8 @@ pub struct TableUpdate {
     /// The edges to remove.
     pub removed_edges: Vec<RemovedEdges>,
     /// Positions of edge types of `graph`, each with the rule that holds out some of its edges. They are not held out yet,
-    /// since edges of the parts decide about later edges between the same nodes.
+    /// since edges of the parts decide about later edges between the same nodes. The rule of edges that files list is
+    /// [`HoldOut::NOTHING`].
     pub held_out: Vec<(usize, HoldOut)>,
 }
 

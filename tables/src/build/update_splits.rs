@@ -4,7 +4,7 @@
 
 use super::known::KnownEdges;
 use crate::conf::{Conf, Label, SplitRule};
-use crate::saved_split::SavedSplit;
+use crate::saved_split::{SavedSplit, SplitBy};
 use crate::{TableError, Transforms};
 
 /// Gives each table of an update the rule of splits that `recorded` has for its type. The rule of a relation whose edges are held
@@ -12,12 +12,14 @@ use crate::{TableError, Transforms};
 /// warning about rules that the parts do not record.
 ///
 /// # Errors
-/// Fails for a table with another rule than its type has in the parts.
+/// Fails for a table with another rule than its type has in the parts, and for rows that are not divided by group although the
+/// rows of the parts were.
 pub(super) fn settle_splits(
     conf: &mut Conf,
     recorded: Option<&Transforms>,
     edge_types: &[KnownEdges],
 ) -> Result<Option<String>, TableError> {
+    check_groups(conf, recorded)?;
     let Some(recorded) = recorded.filter(|recorded| recorded.has_splits()) else {
         return Ok(first_unknown(conf, edge_types).map(|at| {
             format!(
@@ -47,6 +49,30 @@ pub(super) fn settle_splits(
         }
     }
     Ok(None)
+}
+
+/// Checks that the rows of types with groups are divided by group. Version 2 of `transforms.json` has the division of groups, but
+/// not the rule with their column.
+///
+/// # Errors
+/// Names the first table with another rule.
+fn check_groups(conf: &Conf, recorded: Option<&Transforms>) -> Result<(), TableError> {
+    let Some(recorded) = recorded else { return Ok(()) };
+    let of_nodes = conf.nodes.iter().map(|table| (&table.label, recorded.node_types.get(&table.node_type)));
+    let of_edges = conf.edges.iter().map(|table| (&table.label, recorded.edge_types.get(&table.relation.join("__"))));
+    for (label, of_type) in of_nodes.chain(of_edges) {
+        let (Some(label), Some(of_type)) = (label, of_type) else { continue };
+        let is_by_group = matches!(&label.split, SplitRule::Shares { by: SplitBy::Group(_), .. });
+        if of_type.group_limits.is_some() && of_type.split.is_none() && !is_by_group {
+            let why = format!(
+                "{}: the parts were divided by groups, but do not record the column of the groups, and a group could be in two \
+                 splits: add split_by_group with this column",
+                label.at
+            );
+            return Err(TableError::file(&conf.path, why));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that an update does not hold out edges of a relation whose edges the parts do not hold out by a rule.

@@ -5,7 +5,10 @@ use crate::TableError;
 use crate::keys::{Item, Object, gsprocessing_keys};
 use crate::table::NaValues;
 use edgecut_graph::check_unique_keys;
-use serde_json::Value;
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use std::fmt;
 use std::path::Path;
 
 /// The version of the configurations that are accepted.
@@ -39,12 +42,12 @@ impl Conf {
 
     fn read_for(path: &Path, purpose: Purpose) -> Result<Self, TableError> {
         let text = std::fs::read_to_string(path).map_err(|error| TableError::io(path, error))?;
-        let value = parse(path, &text)?;
-        Self::build(path, &value, purpose).map_err(|why| TableError::file(path, why))
+        let [value, source] = parse(path, &text)?;
+        Self::build(path, Item::root(&value, &source), purpose).map_err(|why| TableError::file(path, why))
     }
 
-    fn build(path: &Path, value: &Value, purpose: Purpose) -> Result<Self, String> {
-        let root = Item::root(value).object()?;
+    fn build(path: &Path, root: Item, purpose: Purpose) -> Result<Self, String> {
+        let root = root.object()?;
         let is_update = purpose == Purpose::Update;
         for key in ["removed_nodes", "removed_edges"] {
             if let Some(item) = root.get(key).filter(|_| !is_update) {
@@ -122,28 +125,97 @@ pub(crate) fn joined(reasons: &[String]) -> String {
     lines.join("\n")
 }
 
-/// Parses JSON, or YAML, which also accepts the trailing commas and single quotes of GraphStorm's examples.
-fn parse(path: &Path, text: &str) -> Result<Value, TableError> {
+/// Parses JSON, or YAML, which also accepts the trailing commas and single quotes of GraphStorm's examples. Returns the value,
+/// and the same with the scalars of YAML as they are written. The second is null for JSON.
+fn parse(path: &Path, text: &str) -> Result<[Value; 2], TableError> {
     let json = match serde_json::from_str(text) {
         Ok(value) => {
             check_unique_keys(text.as_bytes()).map_err(|error| TableError::table(path, error))?;
-            return Ok(value);
+            return Ok([value, Value::Null]);
         }
         Err(error) => error,
     };
     let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
     // Names of columns such as y, no and 007 stay texts.
     let options = serde_saphyr::options! { strict_booleans: true, leading_zero_numbers_as_strings: true };
-    match serde_saphyr::from_str_with_options(text, options) {
-        Ok(value) => Ok(value),
+    match serde_saphyr::from_str_with_options(text, options.clone()) {
+        Ok(value) => {
+            let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |d| {
+                Written(&value).deserialize(d)
+            });
+            // Only tags, such as !!float, give values that are not texts as well.
+            let source = read.unwrap_or_default();
+            Ok([value, source])
+        }
         Err(_) if is_json => Err(TableError::file(path, format!("it is not valid JSON: {json}"))),
         Err(error) => Err(TableError::file(path, format!("it is neither valid JSON nor valid YAML: {error}"))),
+    }
+}
+
+/// A reader of the scalars of a value as they are written.
+struct Written<'a>(&'a Value);
+
+impl<'de> DeserializeSeed<'de> for Written<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self.0 {
+            Value::Object(_) => deserializer.deserialize_map(self),
+            Value::Array(_) => deserializer.deserialize_seq(self),
+            Value::Null => deserializer.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => deserializer.deserialize_string(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Written<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("the same value again")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::from(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = entries.next_element_seed(Written(&self.0[values.len()]))? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value = entries.next_value_seed(Written(&self.0[&key]))?;
+            fields.insert(key, value);
+        }
+        Ok(Value::Object(fields))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scalars_are_texts_as_they_are_written() {
+        let text = "a: [1.10, True, 0x10, 1e3, .5, 007, no, 2020-01-01, '1.0']\nb: {c: 1.10}\nd: ~\ne: &x 1.0\nf: *x\n";
+        let [value, source] = parse(Path::new("a.yaml"), text).unwrap();
+        let root = Item::root(&value, &source).object().unwrap();
+        let texts = root.required("a").unwrap().texts().unwrap();
+        assert_eq!(texts, ["1.10", "True", "0x10", "1e3", ".5", "007", "no", "2020-01-01", "1.0"]);
+        assert_eq!(root.required("b").unwrap().object().unwrap().text("c"), Ok(Some("1.10".into())));
+        assert_eq!(root.text("f"), Ok(Some("1.0".into())));
+        assert_eq!(root.required("a").unwrap().list().unwrap()[0].number(), Ok(1.1));
+        let [value, source] = parse(Path::new("a.json"), "{\"a\": 1.10, \"b\": 16, \"c\": true}").unwrap();
+        let root = Item::root(&value, &source).object().unwrap();
+        assert_eq!(root.text("a").unwrap_err(), "a: expected a text, found the number 1.1: write it in quotes");
+        assert_eq!([root.text("b"), root.text("c")], [Ok(Some("16".into())), Ok(Some("true".into()))]);
+    }
 
     #[test]
     fn a_key_that_is_given_twice_is_an_error_in_json_and_yaml() {

@@ -68,8 +68,9 @@ fn files(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<FoundFile>, T
         }
         found.extend(matched);
     }
-    found.sort_by(|one, other| one.path.cmp(&other.path));
-    if let Some(twice) = found.windows(2).find(|pair| pair[0].path == pair[1].path) {
+    // The way in which the configuration or a pattern is spelled does not change the order.
+    found.sort_by_cached_key(|file| without_dots(&file.path));
+    if let Some(twice) = found.windows(2).find(|pair| without_dots(&pair[0].path) == without_dots(&pair[1].path)) {
         return Err(TableError::file(conf, format!("{at}.files: {} is listed twice", twice[0].path.display())));
     }
     Ok(found)
@@ -263,6 +264,15 @@ fn format_of(path: &Path) -> Option<Format> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dot_at_the_start_of_a_path_does_not_change_the_order() {
+        let conf = Path::new("graph.yaml");
+        let found = paths(conf, "nodes[0]", &["./src/lib.rs", "src/error.rs"].map(String::from)).expect("both files");
+        assert_eq!(found, ["src/error.rs", "./src/lib.rs"].map(PathBuf::from));
+        let error = paths(conf, "nodes[0]", &["./src/lib.rs", "src/lib.rs"].map(String::from)).expect_err("one file");
+        assert!(error.to_string().contains("lib.rs is listed twice"), "{error}");
+    }
 
     #[test]
     fn names_of_folders_are_columns() {

@@ -5,6 +5,7 @@ use crate::progress::reporter::{EpochText, number, percent, shown};
 use crate::progress::text_table::{DEFAULT_COLUMNS, fitting, text_table};
 use edgecut_graph::shown_bytes;
 use edgecut_trainer::{EpochCost, EpochReport, HopCost, resident_bytes};
+use serde_json::Value;
 
 /// The most epochs in the table.
 const MOST_ROWS: usize = 10;
@@ -66,13 +67,38 @@ pub(super) struct EpochRow {
     pub(super) seconds: f64,
 }
 
+impl EpochRow {
+    /// Reads the line of an epoch in a metrics file; `None` for other lines.
+    pub(super) fn of_line(line: &str) -> Option<Self> {
+        let line: Value = serde_json::from_str(line).ok().filter(|line: &Value| line["event"] == "epoch")?;
+        let judge = line["metric"].as_str()?;
+        let mut metrics = vec![(judge.to_owned(), line["valid_metrics"][judge].as_f64())];
+        for (name, value) in line["valid_metrics"].as_object()?.iter().filter(|(name, _)| *name != judge) {
+            metrics.push((name.clone(), value.as_f64()));
+        }
+        Some(Self {
+            epoch: line["epoch"].as_u64()?,
+            loss: line["loss"].as_f64(),
+            train_acc: line["train_acc"].as_f64(),
+            metrics: metrics.into(),
+            seconds: line["seconds"].as_f64()?,
+        })
+    }
+}
+
 /// Returns a table of epochs: the first, the last, the best and some between them. `None` for a single epoch.
 pub(super) fn epoch_table(rows: &[EpochRow], best_epoch: u64) -> Option<String> {
     if rows.len() < 2 {
         return None;
     }
     let has_accuracy = rows.iter().any(|row| row.train_acc.is_some());
-    let names: Vec<&str> = rows[0].metrics.iter().map(|(name, _)| name.as_str()).collect();
+    // Epochs without validation have only the metric that selects the best one.
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in rows.iter().flat_map(|row| row.metrics.iter()) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
     let mut head = vec![String::new(), "epoch".into(), "loss".into()];
     head.extend(has_accuracy.then(|| "train accuracy".to_owned()));
     head.extend(names.iter().map(|name| format!("valid {name}")));
@@ -115,6 +141,17 @@ mod tests {
                         best      2  0.5000         25.00 %         50.00 %               -     0.50";
         assert_eq!(epoch_table(&rows, 2).as_deref(), Some(expected));
         assert_eq!(epoch_table(&rows[..1], 1), None);
+    }
+
+    #[test]
+    fn the_table_has_the_metrics_of_all_epochs() {
+        let mut rows: Vec<EpochRow> = (1..=2).map(row).collect();
+        rows[0].metrics = vec![("f1-macro".to_owned(), None)].into();
+        rows[1].metrics = vec![("f1-macro".to_owned(), Some(0.25)), ("accuracy".to_owned(), Some(0.5))].into();
+        let expected = "      epoch    loss  train accuracy  valid f1-macro  valid accuracy  seconds\n\
+                        \x20         1  1.0000         25.00 %               -               -     0.50\n\
+                        best      2  0.5000         25.00 %         25.00 %         50.00 %     0.50";
+        assert_eq!(epoch_table(&rows, 2).as_deref(), Some(expected));
     }
 
     #[test]

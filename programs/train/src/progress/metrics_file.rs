@@ -20,15 +20,17 @@ pub(crate) struct MetricsFile {
     path: PathBuf,
     /// The number of restarts before this attempt.
     attempt: u64,
+    /// The lines of the epochs before the checkpoint from which this run continues.
+    pub(crate) kept: String,
 }
 
 impl MetricsFile {
     /// Opens the file: truncates it, or in a restarted attempt continues at its end. If `kept_epochs` is given, continues
     /// after the lines of this number of epochs and removes the others.
     pub(crate) fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> anyhow::Result<Self> {
-        let file = open(path, attempt, kept_epochs);
-        let file = file.with_context(|| format!("--metrics: open {}", path.display()))?;
-        Ok(Self { file, path: path.to_owned(), attempt: attempt.number })
+        let opened = open(path, attempt, kept_epochs);
+        let (file, kept) = opened.with_context(|| format!("--metrics: open {}", path.display()))?;
+        Ok(Self { file, path: path.to_owned(), attempt: attempt.number, kept })
     }
 
     /// Writes one line: the attempt, the event and the given fields.
@@ -43,42 +45,52 @@ impl MetricsFile {
     }
 }
 
-fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> std::io::Result<File> {
+/// Opens a metrics file, and returns the lines that it keeps of the epochs before a checkpoint.
+fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> std::io::Result<(File, String)> {
     // Devices and pipes cannot be read again.
     if let Some(epochs) = kept_epochs.filter(|_| path.is_file()) {
-        write_output(path, kept_lines(&std::fs::read(path)?, epochs, attempt.number).as_bytes())?;
-        return OpenOptions::new().append(true).open(path);
+        let kept = kept_lines(&std::fs::read(path)?, epochs, attempt.number);
+        write_output(path, kept.as_bytes())?;
+        return Ok((OpenOptions::new().append(true).open(path)?, kept));
     }
     if !attempt.is_restart() {
-        return File::create(path);
+        return Ok((File::create(path)?, String::new()));
     }
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
     if ends_within_a_line(path)? {
         file.write_all(b"\n")?;
     }
-    Ok(file)
+    Ok((file, String::new()))
 }
 
-/// Returns the lines of the first `epochs` epochs. They become lines of this attempt, which continues them, so that a
+/// Returns the lines of the first `epochs` epochs and of the runs that trained them. They become lines of this attempt, which continues them, so that a
 /// report shows all of them.
 fn kept_lines(text: &[u8], epochs: u64, attempt: u64) -> String {
     let mut kept = String::new();
     let mut last = 0;
+    // The description of the run whose epochs follow.
+    let mut run = None;
     for line in text.split_inclusive(|&byte| byte == b'\n') {
         let Ok(Value::Object(fields)) = serde_json::from_slice(line) else { continue };
         let epoch = fields.get("epoch").and_then(Value::as_u64);
-        let is_epoch = fields.get("event").and_then(Value::as_str) == Some("epoch");
+        let event = fields.get("event").and_then(Value::as_str);
+        if event == Some("run") {
+            run = Some(line);
+        }
+        let is_epoch = event == Some("epoch");
         // An earlier attempt that started anew may have written an epoch as well.
         let Some(epoch) = epoch.filter(|&epoch| is_epoch && epoch <= epochs && epoch > last) else { continue };
         last = epoch;
-        // The text is kept, because numbers that are parsed and written again may differ in the last digit.
-        let text = String::from_utf8_lossy(line);
-        match text.split_once(ATTEMPT) {
-            Some((before, after)) => {
-                let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
-                kept.push_str(&format!("{before}{ATTEMPT}{attempt}{after}"));
+        for line in run.take().into_iter().chain([line]) {
+            // The text is kept, because numbers that are parsed and written again may differ in the last digit.
+            let text = String::from_utf8_lossy(line);
+            match text.split_once(ATTEMPT) {
+                Some((before, after)) => {
+                    let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+                    kept.push_str(&format!("{before}{ATTEMPT}{attempt}{after}"));
+                }
+                None => kept.push_str(&text),
             }
-            None => kept.push_str(&text),
         }
     }
     kept
@@ -122,6 +134,10 @@ mod tests {
         assert_eq!(write(&path, 3).last(), Some(&line(3)));
     }
 
+    fn run_line(attempt: u64, date: u64) -> String {
+        format!("{{\"attempt\":{attempt},\"date\":{date},\"event\":\"run\"}}\n")
+    }
+
     #[test]
     fn a_resumed_run_continues_after_the_lines_of_the_epochs_before() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -129,10 +145,12 @@ mod tests {
         let line =
             |attempt: u64, epoch: u64| format!("{{\"attempt\":{attempt},\"epoch\":{epoch},\"event\":\"epoch\"}}\n");
         let other = "{\"attempt\":0,\"event\":\"result\"}\n";
-        let all = [&line(0, 1), &line(0, 2), &line(0, 3), other, "{\"att"].concat();
-        for (kept, expected) in
-            [(2, line(1, 1) + &line(1, 2)), (0, String::new()), (9, (1..4).map(|e| line(1, e)).collect())]
-        {
+        let all = [&run_line(0, 1), &line(0, 1), &line(0, 2), &run_line(0, 2), &line(0, 3), other, "{\"att"].concat();
+        for (kept, expected) in [
+            (2, [run_line(1, 1), line(1, 1), line(1, 2)].concat()),
+            (0, String::new()),
+            (9, [run_line(1, 1), line(1, 1), line(1, 2), run_line(1, 2), line(1, 3)].concat()),
+        ] {
             std::fs::write(&path, &all).expect("a file");
             drop(MetricsFile::open(&path, &Attempt { number: 1, run: None }, Some(kept)).expect("a file"));
             assert_eq!(std::fs::read_to_string(&path).expect("the file"), expected);

@@ -51,7 +51,7 @@ pub(crate) struct Reporter {
     /// The last finished epoch, and the best one.
     last_epoch: u64,
     best_epoch: u64,
-    /// The epochs of this process, for a table at the end.
+    /// The epochs of this process, and of the metrics file before a checkpoint, for a table at the end.
     rows: Vec<EpochRow>,
 }
 
@@ -88,6 +88,8 @@ impl Reporter {
             }
             events = args.tensorboard.as_deref().map(EventFile::create).transpose()?;
         }
+        let kept = metrics.as_ref().map_or("", |metrics| metrics.kept.as_str());
+        let rows = kept.lines().filter_map(EpochRow::of_line).collect();
         let monitor = Arc::new(Monitor::default());
         let status = args.metrics_port.map(|port| serve_metrics(port, rank, monitor.clone())).transpose()?;
         let progress = Progress::new(&run.job, rank.rank, num_epochs, monitor.clone());
@@ -107,7 +109,7 @@ impl Reporter {
             num_epochs,
             last_epoch: kept_epochs.unwrap_or(0),
             best_epoch: 0,
-            rows: Vec::new(),
+            rows,
         })
     }
 
@@ -155,6 +157,9 @@ impl Reporter {
     fn say_how_it_ended(&self) {
         let last = self.last_epoch;
         let best = self.best_epoch;
+        if best > 0 && !self.rows.is_empty() && self.rows.iter().all(|row| row.epoch != best) {
+            self.say(&format!("the best epoch is {best}, before this run was resumed"));
+        }
         if last > 0 && last < self.num_epochs {
             self.say(&format!(
                 "stopped after epoch {last}: the metric has not improved since epoch {best} (--patience)"

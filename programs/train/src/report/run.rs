@@ -108,7 +108,8 @@ impl Run {
         let mut flags = path.as_os_str().to_owned();
         flags.push(".config.yaml");
         if let Ok(text) = std::fs::read_to_string(&flags) {
-            let pairs = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(": "));
+            // Defaults are comments.
+            let pairs = text.lines().filter_map(|line| line.trim_start_matches("# ").split_once(": "));
             run.flags = pairs.map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned())).collect();
         }
         Ok(run)

@@ -38,20 +38,15 @@ const FILES: [&str; 2] = ["init_from", "load_model"];
 /// The first line of the file, by which later runs know that they may replace it.
 const HEADER: &str = "# The flags of this run. Use them with --config.\n";
 
-/// Fields whose defaults may only be written if another flag is given (true), or if it is not (false).
-const DEPENDENT: [(&str, &str, bool); 4] = [
-    ("temporal_strategy", "time_attr", true),
-    ("protocol", "folds", true),
-    ("split", "folds", false),
-    ("batch_size", "max_nodes", false),
-];
+/// The line before the defaults. They are comments, because a flag that is given may conflict with others.
+const DEFAULTS: &str = "# Defaults of the other flags\n";
 
 fn is_unset(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false)) || *value == Value::Array(Vec::new())
 }
 
-/// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`: `flags` with their defaults, and
-/// all flags that the user has `given`. `whole` are the flags of a dataset that is not partitioned.
+/// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`: all flags that the user has
+/// `given`, and the defaults of the other `flags` as comments. `whole` are the flags of a dataset that is not partitioned.
 ///
 /// Another file of that name stays, with a message.
 ///
@@ -83,33 +78,38 @@ fn is_replaceable(path: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// Returns the flags as YAML, a line per flag, without those that are not set.
+/// Returns the given flags as YAML, a line per flag, and the defaults of others as comments.
 fn text(flags: &impl Serialize, whole: Option<&impl Serialize>, given: &GivenFlags) -> anyhow::Result<String> {
     let flags = serde_json::to_value(flags)?;
     let whole = serde_json::to_value(whole)?;
-    // A saved model has settings of its own, which contradict the defaults of flags.
-    let has_defaults = !given.is_given("load_model");
     let mut lines = BTreeMap::new();
+    let mut defaults = BTreeMap::new();
     for (name, value) in [&flags, &whole].into_iter().filter_map(Value::as_object).flatten() {
-        let is_set = !is_unset(value);
-        let depends = DEPENDENT.iter().find(|(dependent, ..)| dependent == name);
-        let has_meaning = depends.is_none_or(|(_, other, with)| is_unset(&flags[*other]) != *with);
-        if is_set && has_meaning && !FILES.contains(&name.as_str()) && (has_defaults || given.is_given(name)) {
-            lines.insert(name.as_str(), value.to_string());
+        if is_unset(value) || FILES.contains(&name.as_str()) {
+            continue;
         }
+        let of_kind = if given.is_given(name) { &mut lines } else { &mut defaults };
+        of_kind.insert(name.as_str(), value.to_string());
     }
     for (name, value) in given.all_given() {
         // A flag without a value has the text `true`.
         let value = if value == "true" { value.to_owned() } else { Value::from(value).to_string() };
         lines.entry(name).or_insert(value);
     }
-    let mut text = String::from(HEADER);
-    for (name, value) in lines {
-        if !NOT_REPEATED.contains(&name) {
-            let _ = writeln!(text, "{}: {value}", name.replace('_', "-"));
-        }
+    // A saved model has settings of its own in place of these defaults.
+    if given.is_given("load_model") {
+        defaults.clear();
     }
-    Ok(text)
+    Ok([HEADER.to_owned(), yaml(&lines, ""), DEFAULTS.to_owned(), yaml(&defaults, "# ")].concat())
+}
+
+/// Returns a line per flag that is repeated, each after `prefix`.
+fn yaml(lines: &BTreeMap<&str, String>, prefix: &str) -> String {
+    let mut text = String::new();
+    for (name, value) in lines.iter().filter(|(name, _)| !NOT_REPEATED.contains(name)) {
+        let _ = writeln!(text, "{prefix}{}: {value}", name.replace('_', "-"));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -117,8 +117,9 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use crate::tasks::TASKS;
-    use clap::Parser;
+    use clap::{CommandFactory, FromArgMatches, Parser};
     use edgecut_cli::flags_of_file;
+    use std::collections::BTreeSet;
 
     fn flags_of(cli: &Cli) -> Value {
         let flags = match &cli.command {
@@ -135,7 +136,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let output = folder.path().join("model");
         let path = folder.path().join("model.config.yaml");
-        let write = |flags: Value| write_config(&flags, None::<&Value>, &GivenFlags::default(), &output);
+        let given = GivenFlags::of(&[("lr", "0.5")]);
+        let write = |flags: Value| write_config(&flags, None::<&Value>, &given, &output);
         write(serde_json::json!({"lr": 0.1})).expect("a new file");
         write(serde_json::json!({"lr": 0.2})).expect("the file of an earlier run");
         assert!(std::fs::read_to_string(&path).expect("the file").contains("lr: 0.2"));
@@ -144,9 +146,16 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).expect("the file"), "# ours\nlr: 0.3\n");
     }
 
+    /// Returns the flags of a command line that count as given, with their texts.
+    fn given_of(words: &[&str]) -> GivenFlags {
+        let matches = Cli::command().try_get_matches_from(words).expect("flags");
+        let (_, of_command) = matches.subcommand().expect("a subcommand");
+        GivenFlags::from_arg_matches(of_command).expect("flags")
+    }
+
+    /// Checks tell a given flag from a default, so that defaults must not be given to the run that repeats another one.
     #[test]
     fn the_file_gives_the_same_flags_again() {
-        use clap::CommandFactory;
         for line in [
             "node --num-neighbors e0=15,10;5,5 --model gat --heads 8 --lr-schedule cosine --optimizer sgd --momentum 0.5",
             "node --eval-num-neighbors 5,5,5 --class-weights balanced",
@@ -165,20 +174,24 @@ mod tests {
             let words: Vec<&str> = std::iter::once("train").chain(line.split(' ')).collect();
             let given = Cli::try_parse_from(&words).expect("flags");
             let file = tempfile::NamedTempFile::new().expect("a file");
-            let text = text(&flags_of(&given), None::<&Value>, &GivenFlags::default()).expect("the text");
+            let given_flags = given_of(&words);
+            let text = text(&flags_of(&given), None::<&Value>, &given_flags).expect("the text");
             std::fs::write(file.path(), &text).expect("write the file");
             let subcommand = Cli::command().find_subcommand(words[1]).expect("a subcommand").clone();
             let read = flags_of_file(file.path(), &subcommand, &[]).expect("flags of the file");
-            let again = words[..2].iter().map(Into::into).chain(read.into_iter().map(|flag| flag.word));
-            let again = Cli::try_parse_from(again).unwrap_or_else(|error| panic!("{text}\n{error}"));
+            let read: Vec<String> = read.iter().map(|flag| flag.word.to_string_lossy().into_owned()).collect();
+            let words: Vec<&str> = words[..2].iter().copied().chain(read.iter().map(String::as_str)).collect();
+            let again = Cli::try_parse_from(&words).unwrap_or_else(|error| panic!("{text}\n{error}"));
             assert_eq!(flags_of(&again), flags_of(&given), "{text}");
+            let given_again = given_of(&words);
+            let names: BTreeSet<&str> = given_again.all_given().map(|(id, _)| id).collect();
+            assert_eq!(names, given_flags.all_given().map(|(id, _)| id).collect(), "{text}");
         }
     }
 
     /// A flag that is not repeated has to be in the list.
     #[test]
     fn every_given_flag_is_repeated_unless_it_is_in_the_list() {
-        use clap::CommandFactory;
         let cli = Cli::command();
         let mut unknown: Vec<&str> = NOT_REPEATED.to_vec();
         for task in TASKS {

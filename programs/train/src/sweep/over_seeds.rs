@@ -4,6 +4,7 @@ use super::Run;
 use crate::progress::reporter::number;
 use crate::progress::text_table::text_table;
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// The flag of the random seed.
 const SEED: &str = "seed";
@@ -15,7 +16,7 @@ pub(super) struct Spread {
     deviation: f64,
 }
 
-/// The scores of runs that differ only in their seed, without failed runs.
+/// The scores of runs that differ only in their seed, without failed runs and with one run per seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct OverSeeds {
     runs: usize,
@@ -46,6 +47,12 @@ fn without_seed(run: &Run) -> Option<Vec<&(String, String)>> {
     (others.len() < run.flags.len()).then_some(others)
 }
 
+/// Returns the value of the seed of a run, so that `01` is the seed 1.
+fn seed_of(run: &Run) -> Option<Result<i128, &str>> {
+    let (_, text) = run.flags.iter().find(|(flag, _)| flag == SEED)?;
+    Some(text.trim().parse().map_err(|_| text.as_str()))
+}
+
 /// Adds the mean scores over seeds to each run.
 pub(super) fn add(runs: &mut [Run]) {
     let found: Vec<Option<OverSeeds>> = runs.iter().map(|run| of_group(run, runs)).collect();
@@ -58,7 +65,12 @@ fn of_group(run: &Run, runs: &[Run]) -> Option<OverSeeds> {
     let group = without_seed(run)?;
     let mut valid = Vec::new();
     let mut test = Vec::new();
+    let mut seeds = HashSet::new();
     for other in runs.iter().filter(|other| without_seed(other).as_ref() == Some(&group)) {
+        // A repeated run has the same scores, and is no further sample.
+        if other.valid().is_none() || !seeds.insert(seed_of(other)) {
+            continue;
+        }
         valid.extend(other.valid());
         test.extend(other.test());
     }
@@ -120,11 +132,13 @@ mod tests {
             run(4, ["0.2", "0"], Some([0.75, 0.75])),
             run(5, ["0.2", "1"], Some([0.75, 0.75])),
             run(6, ["0.3", "0"], Some([1.0, 1.0])),
+            run(7, ["0.3", "00"], Some([1.0, 1.0])),
+            run(8, ["0.1", "01"], Some([0.75, 0.5])),
         ];
         add(&mut runs);
         let expected = Spread { mean: 0.625, deviation: (2.0 * 0.125_f64.powi(2)).sqrt() };
         assert_eq!(runs[2].over_seeds.as_ref().map(|found| (found.runs, found.valid)), Some((2, expected)));
-        assert_eq!(runs[5].over_seeds, None, "a single run has no deviation");
+        assert_eq!(runs[5].over_seeds, None, "a single seed has no deviation");
         let expected = " lr  seeds   valid accuracy    test accuracy\n\
                         0.2      2  0.7500 ± 0.0000  0.7500 ± 0.0000\n\
                         0.1      2  0.6250 ± 0.1768  0.3750 ± 0.1768";

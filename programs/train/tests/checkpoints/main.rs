@@ -115,9 +115,19 @@ fn more_epochs_continue_a_finished_run_and_a_restarted_attempt_resumes() {
     // As `launch --max-restarts` starts it again.
     let mut restarted = again.stored(&resume("4"));
     restarted.env("EDGECUT_RESTART_COUNT", "1").env("EDGECUT_RUN_ID", "a-run");
-    assert_eq!(again.outcome(&run(&mut restarted)), whole);
+    let output = run(&mut restarted);
+    assert_eq!(again.outcome(&output), whole);
     let metrics = std::fs::read_to_string(again.path("metrics")).expect("metrics");
     assert!(metrics.lines().all(|line| line.contains("\"attempt\":1,")), "{metrics}");
+    let is_run: Vec<bool> = metrics.lines().map(|line| line.contains("\"event\":\"run\"")).collect();
+    assert_eq!(is_run[..4], [true, false, false, true], "{metrics}");
+    // The table has the epochs of both processes.
+    let table =
+        stderr(&output).lines().skip_while(|line| !line.contains("epoch    loss")).collect::<Vec<_>>().join("\n");
+    for epoch in 1..=4 {
+        assert!(table.contains(&format!(" {epoch}  ")), "{epoch}: {table}");
+    }
+    assert_eq!(table.matches("\nbest ").count(), 1, "{table}");
     // A finished run only tests its best model again.
     assert_eq!(again.outcome(&run(&mut again.stored(&resume("4")))), whole);
 }
