@@ -4,7 +4,7 @@ use crate::programs;
 
 use programs::{
     Folder, TRAIN, assert_error, assert_refused, edge_parts, fake_parts, json_of, link_parts, metrics_lines, node,
-    predicted, program, run, succeeded, train, trained, unplace,
+    predicted, program, run, stderr, succeeded, train, trained, unplace,
 };
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -178,5 +178,20 @@ fn metrics_and_thresholds_that_make_no_sense_are_refused() {
     ] {
         let output = run(node(&parts.path).args(flags));
         assert_refused(&output, status, &[what]);
+    }
+}
+
+/// Epochs without validation come first, and have only the metric that selects the best epoch.
+#[test]
+fn an_epoch_names_its_metrics_in_their_order() {
+    let parts = fake_parts(1);
+    for metrics in ["macro-f1", "macro-f1,accuracy"] {
+        let flags = ["--num-epochs", "2", "--eval-every", "2", "--metric", metrics];
+        let text = stderr(&succeeded(run(node(&parts.path).args(flags))));
+        let line = text.lines().find(|line| line.starts_with("epoch 2/2")).unwrap_or_default();
+        let (_, valid) = line.split_once(", valid macro-f1 ").unwrap_or_else(|| panic!("{text}"));
+        assert!(valid.contains(", accuracy "), "{text}");
+        let head = text.lines().find(|line| line.contains("epoch    loss")).unwrap_or_default();
+        assert_eq!(head.contains("valid macro-f1  valid accuracy"), metrics.contains("accuracy"), "{text}");
     }
 }

@@ -6,13 +6,13 @@ use crate::progress::reporter::{EpochText, percent};
 use edgecut_trainer::{EpochReport, SeedScores};
 use serde_json::{Value, json};
 
-/// Formats the scores on the validation data: the accuracy if it is defined, and the metrics.
+/// Formats the scores on the validation data: the metrics, and the accuracy if it is defined.
 pub(super) fn scores(report: &EpochReport<SeedScores>) -> Vec<String> {
     let metrics = valid_metrics(report);
     let mut texts = scores_of(&metrics);
     let accuracy = report.valid.as_ref().and_then(|valid| valid.accuracy);
     if accuracy.is_some() && metrics.iter().all(|(name, _)| name != "accuracy") {
-        texts.insert(0, percent(accuracy));
+        texts.push(format!("accuracy {}", percent(accuracy)));
     }
     texts
 }
