@@ -186,8 +186,9 @@ impl OfNumber for Range {
     }
 
     fn merge(&mut self, later: Self) {
-        self.add(later.min);
-        self.add(later.max);
+        // Rows without a number leave both ends as they are.
+        self.min = self.min.min(later.min);
+        self.max = self.max.max(later.max);
     }
 }
 
@@ -435,6 +436,11 @@ mod tests {
     fn missing_numbers_are_not_counted() {
         let found = of::<Range>(&[3.0, f64::NAN, 1.0]).known(|count, range| (count, range.min, range.max)).unwrap();
         assert_eq!(found, [(2, 1.0, 3.0)]);
+        let mut merged = of::<Range>(&[f64::NAN]);
+        for numbers in [&[3.0, 1.0], &[f64::NAN, f64::NAN]] {
+            merged.merge(of(numbers)).unwrap();
+        }
+        assert_eq!(merged.known(|count, range| (count, range.min, range.max)).unwrap(), [(2, 1.0, 3.0)]);
         let error = of::<Range>(&[f64::NAN]).known(|_, _| ()).unwrap_err();
         assert!(error.starts_with("number 0 of each row is missing in all rows"), "{error}");
         let most = of::<NumberCounts>(&[2.0, -0.0, 0.0, 2.0, f64::NAN, f64::NAN, f64::NAN]);
