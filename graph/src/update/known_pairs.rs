@@ -107,7 +107,7 @@ impl FoundPairs<'_> {
     fn add(
         &mut self,
         num_edges: usize,
-        search: &(dyn Fn(Range<usize>, &mut Vec<[u64; 2]>) + Sync),
+        search: &(impl Fn(Range<usize>, &mut Vec<[u64; 2]>) + Sync),
     ) -> Result<(), GraphError> {
         for start in (0..num_edges).step_by(CHUNK * CHUNKS_AT_ONCE) {
             let num_chunks = (num_edges - start).div_ceil(CHUNK).min(CHUNKS_AT_ONCE);

@@ -395,8 +395,12 @@ fn edges_without_negatives_are_left_out_and_counted() {
         let epoch: Value = serde_json::from_str(lines.lines().nth(1).expect("two lines")).expect("JSON");
         assert_eq!(epoch["left_out"].as_u64(), Some(left_out), "{epoch}");
         let said = stderr(&output);
-        assert!(said.contains(&format!("edges (left out {num_heavy} without negatives")), "{said}");
-        assert_eq!(said.contains(&format!("% (left out {left_out} without negatives")), left_out > 0, "{said}");
+        assert!(said.contains(&format!("validation edges (left out {num_heavy} without negatives")), "{said}");
+        assert_eq!(
+            said.contains(&format!("training edges (left out {left_out} without negatives")),
+            left_out > 0,
+            "{said}"
+        );
     }
 }
 

@@ -381,7 +381,10 @@ impl EpochText<LinkScores> for LinkText {
     }
 
     fn note(&self, report: &EpochReport<LinkScores>) -> Option<String> {
-        let left_out = left_out(report.left_out);
-        (!left_out.is_empty()).then(|| left_out.trim().to_owned())
+        let validated = report.valid.as_ref().map_or(0, |scores| scores.left_out);
+        let counts = [("training", report.left_out), ("validation", validated)];
+        let notes = counts.iter().filter(|(_, edges)| *edges > 0);
+        let notes: Vec<String> = notes.map(|(of, edges)| format!("{of} edges{}", left_out(*edges))).collect();
+        if notes.is_empty() { None } else { Some(notes.join("; ")) }
     }
 }
