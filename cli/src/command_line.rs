@@ -116,7 +116,7 @@ impl FileFlags {
     }
 }
 
-/// Puts the flags of the file that `--config` names before those of the command line. Returns these flags too.
+/// Puts the flags of the file that `--config` names before the flags of the command line. Returns the flags of the file too.
 fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<(Vec<OsString>, FileFlags), clap::Error> {
     let texts: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     // Words after `--` are for another program.
@@ -133,7 +133,7 @@ fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<(V
     if let Some(name) = args.first().map(Path::new).and_then(Path::file_name) {
         command.set_bin_name(name.to_string_lossy());
     }
-    // The usage in errors is that of the subcommand.
+    // Errors show the usage of the subcommand.
     command.build();
     let subcommand = texts.get(1).and_then(|name| command.find_subcommand(name)).cloned();
     let first = if subcommand.is_some() { 2 } else { 1 };

@@ -3,7 +3,7 @@
 use crate::bytes_held::bytes_of_neighborhood;
 use crate::prefetch::prefetching_loader::PrefetchLimits;
 use crate::prefetch::seed_loader::SeedBatches;
-use edgecut_dist_sampler::{BatchKey, CachedFetch, DistGraph, LookAheadEpoch, SampleError};
+use edgecut_dist_sampler::{BatchKey, CachedFetch, DistGraph, LookAheadEpoch, SampleError, SampledNodes};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use std::collections::VecDeque;
@@ -130,7 +130,9 @@ impl<S: SeedBatches> Driver<S> {
                 let bytes = sampled.as_ref().map_or(0, num_bytes::<S>);
                 self.largest = self.largest.max(bytes);
                 self.waiting.bytes.fetch_add(bytes, Ordering::AcqRel);
-                let Ok((planner, sampled)) = self.planner.enter(&self.graph, sampled).await else { return };
+                let planner = self.planner;
+                let entered = self.graph.run_on_workers(move || planner.enter(sampled)).await;
+                let Ok((planner, sampled)) = entered else { return };
                 self.planner = planner;
                 self.window.push_back(sampled);
             } else if self.waiting.sent.load(Ordering::Acquire) >= self.concurrency
@@ -140,7 +142,9 @@ impl<S: SeedBatches> Driver<S> {
             } else {
                 let Some(next) = self.window.pop_front() else { return };
                 self.waiting.sent.fetch_add(1, Ordering::AcqRel);
-                let Ok(Some(planner)) = self.planner.leave(&self.graph, next).await else { return };
+                let planner = self.planner;
+                let left = self.graph.run_on_workers(move || planner.leave(next)).await;
+                let Ok(Some(planner)) = left else { return };
                 self.planner = planner;
             }
         }
@@ -160,44 +164,34 @@ impl<S: SeedBatches> Driver<S> {
 
 impl<S: SeedBatches> Planner<S> {
     /// Adds a neighborhood to the window of the cache.
-    async fn enter(
-        mut self,
-        graph: &DistGraph,
-        neighborhood: Result<S::Sampled, SampleError>,
-    ) -> Result<(Self, Result<S::Sampled, SampleError>), SampleError> {
-        let enter = move || {
-            let nodes = neighborhood.as_ref().map_or(&[][..], |sampled| &S::subgraph(sampled).nodes);
-            self.epoch.enter(nodes.iter().map(|nodes| &nodes.ids[..]));
-            (self, neighborhood)
-        };
-        graph.run_on_workers(enter).await
+    fn enter(mut self, neighborhood: Result<S::Sampled, SampleError>) -> (Self, Result<S::Sampled, SampleError>) {
+        self.epoch.enter(nodes_of::<S>(&neighborhood).iter().map(|nodes| &nodes.ids[..]));
+        (self, neighborhood)
     }
 
     /// Takes the first neighborhood out of the window and sends it to its batch. Returns `None` after the last one.
-    async fn leave(
-        mut self,
-        graph: &DistGraph,
-        next: Result<S::Sampled, SampleError>,
-    ) -> Result<Option<Self>, SampleError> {
-        let leave = move || {
-            let nodes = next.as_ref().map_or(&[][..], |sampled| &S::subgraph(sampled).nodes);
-            let fetch = Arc::new(self.epoch.leave(nodes.iter().map(|nodes| nodes.ids.len())));
-            let sender = self.senders.pop_front();
-            let arrival = next.map(|sampled| (sampled, fetch.clone()));
-            let this = if self.senders.is_empty() {
-                self.epoch.end(&fetch);
-                None
-            } else {
-                Some(self)
-            };
-            if let Some(sender) = sender {
-                // A batch that is not made any more needs no neighborhood.
-                let _ = sender.send(arrival);
-            }
-            this
+    fn leave(mut self, next: Result<S::Sampled, SampleError>) -> Option<Self> {
+        let fetch = Arc::new(self.epoch.leave(nodes_of::<S>(&next).iter().map(|nodes| nodes.ids.len())));
+        let sender = self.senders.pop_front();
+        let arrival = next.map(|sampled| (sampled, fetch.clone()));
+        let is_last = self.senders.is_empty();
+        let this = if is_last {
+            self.epoch.end(&fetch);
+            None
+        } else {
+            Some(self)
         };
-        graph.run_on_workers(leave).await
+        if let Some(sender) = sender {
+            // A batch that is not made any more needs no neighborhood.
+            let _ = sender.send(arrival);
+        }
+        this
     }
+}
+
+/// Returns the nodes of a neighborhood by type. A failed one has none.
+fn nodes_of<S: SeedBatches>(neighborhood: &Result<S::Sampled, SampleError>) -> &[SampledNodes] {
+    neighborhood.as_ref().map_or(&[], |sampled| &S::subgraph(sampled).nodes)
 }
 
 fn num_bytes<S: SeedBatches>(sampled: &S::Sampled) -> usize {

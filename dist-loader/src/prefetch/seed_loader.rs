@@ -111,7 +111,7 @@ impl<S: SeedBatches> SeedLoader<S> {
 
     /// Returns a loader of the seeds of an epoch that are left after `before`, the segments of the epoch in which other
     /// numbers of processes have trained. Together with these segments, its batches have each seed of the epoch once. Its
-    /// batches are those of this epoch only. Every rank must call this.
+    /// batches belong to this epoch only. Every rank must call this.
     ///
     /// # Errors
     /// [`LoaderError::Config`] for listed seeds, and for edges other than training edges. [`LoaderError::Agree`] if the
