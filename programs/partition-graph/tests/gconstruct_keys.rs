@@ -246,7 +246,7 @@ fn all_keys_that_are_refused_are_told_at_once() {
     );
     set(&mut conf, "/edges/0/files", Value::Null);
     for unsupported in [Unsupported::Error, Unsupported::Skip] {
-        let why = read(&folder, &conf, unsupported).err().expect("an error").to_string();
+        let why = read(&folder, &conf, unsupported).expect_err("an error").to_string();
         let lines: Vec<&str> = why.lines().collect();
         assert!(lines[0].ends_with("4 keys cannot be used:"), "{why}");
         for (line, words) in lines[1..].iter().zip([
@@ -264,7 +264,7 @@ fn all_keys_that_are_refused_are_told_at_once() {
         "/nodes/0/features",
         json!([{"feature_col": "x", "feature_name": "train_mask"}, {"feature_col": "x", "transform": {"name": "tabular"}}]),
     );
-    let why = read(&folder, &conf, Unsupported::Error).err().expect("an error").to_string();
+    let why = read(&folder, &conf, Unsupported::Error).expect_err("an error").to_string();
     assert!(
         why.contains("2 keys cannot be used") && why.contains("masks as features") && why.contains("tabular"),
         "{why}"

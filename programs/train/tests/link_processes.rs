@@ -166,7 +166,7 @@ fn training_on_all_edges_keeps_the_model_of_the_last_epoch() {
     config.push(".config.yaml");
     let mut again = program();
     again.args(["link", "--json", "--config"]).arg(config);
-    assert_eq!(json_of(&run(&mut again)), result, "the file has all flags of the run");
+    assert_eq!(json_of(run(&mut again)), result, "the file has all flags of the run");
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "3"];
     let output = predict(&whole.path, &model, &out, &top);
     assert!(output.status.success(), "{}", stderr(&output));
