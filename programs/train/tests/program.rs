@@ -3,7 +3,6 @@
 #[path = "checkpoints/main.rs"]
 mod checkpoints;
 mod drop_edge;
-mod edgecut_command;
 mod edges;
 mod encryption;
 mod explain;

@@ -1,15 +1,16 @@
 //! The program `edgecut`, which starts the other programs.
 
-use crate::programs::{TRAIN, fake_parts, run, stderr, succeeded, unplace};
 use edgecut_testing::{Need, copy_executable, skip, write_executable};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Returns the programs, which other packages build.
+const EDGECUT: &str = env!("CARGO_BIN_EXE_edgecut");
+
+/// Returns the folder of all programs, of which other packages build the most.
 fn programs(test: &str) -> Option<PathBuf> {
-    let folder = Path::new(TRAIN).parent().expect("a folder");
-    for program in ["edgecut", "partition-graph", "launch", "sampling-server"] {
+    let folder = Path::new(EDGECUT).parent().expect("a folder");
+    for program in ["train", "partition-graph", "launch", "sampling-server"] {
         if !folder.join(program).is_file() {
             skip(Need::Programs, test, format!("{program} is not built: test the whole workspace"));
             return None;
@@ -18,10 +19,22 @@ fn programs(test: &str) -> Option<PathBuf> {
     Some(folder.to_owned())
 }
 
+fn run(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().expect("a started program")
+}
+
 fn edgecut(program: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(program);
-    unplace(&mut command);
-    run(command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()))
+    run(Command::new(program).args(words))
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn succeeded(output: Output) -> Output {
+    assert!(output.status.success(), "{}", stderr(&output));
+    output
 }
 
 fn stdout(output: Output) -> String {
@@ -59,10 +72,13 @@ fn every_command_runs_its_program_and_shows_its_name() {
     assert!(of_node.contains("Usage: edgecut train node [OPTIONS]"), "{of_node}");
     assert!(of_node.contains("\n  edgecut train node --"), "examples are commands of edgecut: {of_node}");
     // The program alone keeps its name.
-    let own = stdout(run(Command::new(TRAIN).args(["node", "--help"]).stdout(Stdio::piped()).stderr(Stdio::piped())));
+    let own = stdout(run(Command::new(programs.join("train")).args(["node", "--help"])));
     assert!(own.contains("Usage: train node [OPTIONS]") && own.contains("\n  train node --"), "{own}");
-    let parts = fake_parts(2);
-    let path = parts.path.to_str().expect("text");
+    let dir = tempfile::tempdir().expect("a folder");
+    let parts = dir.path().join("parts");
+    let path = parts.to_str().expect("text");
+    let fake = ["partition", "--dataset", "fake", "--num-partitions", "2", "--method", "random", "--output-dir", path];
+    succeeded(edgecut(program, &fake));
     assert!(stdout(edgecut(program, &["verify", path])).contains("all valid"));
     let flags = ["train", "node", "--dataset-root-dir", path, "--num-neighbors", "3", "--num-epochs", "1", "--json"];
     let trained = stdout(edgecut(program, &[&flags[..], &["--nproc-per-node", "2"]].concat()));
@@ -103,11 +119,11 @@ fn programs_are_found_beside_the_target_of_a_link_and_on_path() {
     write_executable(&dir.path().join("bin/train"), b"#!/bin/sh\necho of others\n");
     let installed = dir.path().join("lib/edgecut");
     std::fs::create_dir_all(&installed).expect("a folder");
-    copy_executable(TRAIN.as_ref(), &installed.join("train"));
+    copy_executable(&programs.join("train"), &installed.join("train"));
     assert!(stdout(edgecut(&alone, &["train", "--version"])).starts_with("train 0.1.0 ("));
     std::fs::remove_file(installed.join("train")).expect("removed");
     let mut command = Command::new(&alone);
-    command.args(["train", "--version"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["train", "--version"]);
     assert!(run(command.env("PATH", &programs)).status.success());
     let missing = run(command.env("PATH", dir.path()));
     assert_eq!(missing.status.code(), Some(1));
@@ -137,7 +153,7 @@ fn programs_of_others_are_not_asked_for_their_command_line() {
         (vec!["launch"], 1, "the program `launch` is neither in"),
     ] {
         let mut command = Command::new(&alone);
-        command.args(&words).env("PATH", &path).current_dir(&dir).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(&words).env("PATH", &path).current_dir(&dir);
         let output = run(&mut command);
         assert_eq!(output.status.code(), Some(status), "{words:?}");
         assert!(stderr(&output).contains(expected), "{words:?}: {}", stderr(&output));
@@ -183,7 +199,7 @@ fn completions_and_manual_pages_know_the_flags_of_all_programs() {
     let completed = "source ./edgecut.bash; COMP_WORDS=(edgecut train node --num-nei); COMP_CWORD=3; COMP_TYPE=9
         _edgecut edgecut --num-nei node; printf '%s\\n' \"${COMPREPLY[@]}\"";
     let mut bash = Command::new("bash");
-    bash.args(["-c", completed]).current_dir(&dir).stdout(Stdio::piped()).stderr(Stdio::piped());
+    bash.args(["-c", completed]).current_dir(&dir);
     assert_eq!(stdout(run(&mut bash)).trim(), "--num-neighbors");
     let pages = dir.path().join("man1");
     succeeded(edgecut(program, &["man", pages.to_str().expect("text")]));
