@@ -102,11 +102,9 @@ def start(program, world_size, *arguments, only=None):
 # an optional step needs, and what Debian's PyTorch cannot do.
 MAY_LACK = [
     "'dgl'",
-    "'transformers'",
     "pyg-lib",
     "PyTorch 1 ",
     "PyTorch 2 only",
-    "ray is missing",
     "lightning is missing",
 ]
 
