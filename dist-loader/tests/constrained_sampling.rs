@@ -11,6 +11,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, NodeTypeId, Split};
 use edgecut_partition::Method;
+use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
@@ -208,6 +209,63 @@ fn batches_do_not_depend_on_the_partitioning_and_never_look_ahead() {
             check(&dataset, config, batch, b * 25);
         }
     }
+}
+
+/// Checks that a batch draws from the part with the nodes `mine` alone, and as many neighbors as possible. Returns the number
+/// of its edges.
+fn check_isolated(dataset: &Dataset, config: &SamplerConfig, batch: &MiniBatch, mine: &HashSet<u32>) -> usize {
+    let edges = &dataset.edge_types[0];
+    let weights = edges.attributes.weights.as_ref().expect("weights");
+    let nodes = &batch.nodes[0];
+    assert!(nodes.original_ids.iter().all(|id| mine.contains(id)), "{config:?}");
+    for (row, ends) in batch.edges[0].indptr.windows(2).enumerate() {
+        let legal = (0..edges.src.len())
+            .filter(|&edge| edges.dst[edge] == nodes.original_ids[row] && mine.contains(&edges.src[edge]))
+            .filter(|&edge| !config.weighted || weights[edge] > 0.0);
+        let fanout = FANOUTS[usize::from(row as u32 >= nodes.hop_offsets[0])] as usize;
+        assert_eq!((ends[1] - ends[0]) as usize, legal.count().min(fanout), "{config:?}");
+    }
+    batch.edges[0].indices.len()
+}
+
+#[test]
+fn isolated_neighborhoods_stay_within_parts() {
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let parts = dir.path().join("three");
+    write_parts(&dataset, 3, Method::Random, &parts);
+    let plain = || SamplerConfig::new(FANOUTS.map(|fanout| Fanout::Count(fanout as u32)).to_vec());
+    let configs = || {
+        [plain(), plain().with_labor(Some(Labor::default())), plain().with_weights(true), plain().with_disjoint(true)]
+    };
+    let batches = |world_size, isolated| {
+        let config = DistGraphConfig::default();
+        on_ranks(&parts, world_size, &config, |graph, world| {
+            let mine: HashSet<u32> = graph.part().nodes(NODES).original_ids.iter().copied().collect();
+            let of_config = |config: SamplerConfig| {
+                let sampler = DistNeighborSampler::new(graph.clone(), config.with_isolation(isolated));
+                let config = LoaderConfig { seed: 3, ..LoaderConfig::new(10, EVERYTHING) };
+                let seeds = Seeds::Split(Split::Train);
+                let sampler = Arc::new(sampler.expect("a valid sampler"));
+                let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
+                loader.epoch(1).map(|batch| batch.expect("a batch")).collect::<Vec<_>>()
+            };
+            let drawn = configs().map(of_config);
+            (mine, drawn)
+        })
+    };
+    let mut num_edges = 0;
+    for (mine, of_configs) in batches(3, true) {
+        for (config, batches) in configs().iter().zip(&of_configs) {
+            for batch in batches.iter().filter(|batch| batch.num_seeds > 0) {
+                num_edges += check_isolated(&dataset, config, batch, &mine);
+            }
+        }
+    }
+    assert!(num_edges > 100);
+    // A process that holds all parts draws from the whole graph.
+    let alone = batches(1, true).remove(0).1;
+    assert!(alone == batches(1, false).remove(0).1);
 }
 
 #[test]

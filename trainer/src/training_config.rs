@@ -189,13 +189,14 @@ impl TrainingConfig {
         }
     }
 
-    /// Returns the sampler configuration of validation and test. A layer-wise evaluation reads all neighbors.
+    /// Returns the sampler configuration of validation and test, which draws from the whole graph. A layer-wise evaluation
+    /// reads all neighbors.
     pub fn eval_sampler(&self) -> SamplerConfig {
         let num_neighbors = match self.eval_layer_wise {
             Some(_) => vec![Fanout::All; self.eval_num_neighbors.num_hops()].into(),
             None => self.eval_num_neighbors.clone(),
         };
-        SamplerConfig { num_neighbors, ..self.sampler.clone() }
+        SamplerConfig { num_neighbors, isolated: false, ..self.sampler.clone() }
     }
 
     /// Returns the loader configuration of training: seeds are shuffled and spread evenly over the steps.

@@ -46,7 +46,7 @@ use crate::wire::Timed;
 use peer_user::peer_user;
 
 /// The version of all protocols of this crate. Both sides of a connection must have the same version.
-pub(crate) const PROTOCOL_VERSION: u32 = 12;
+pub(crate) const PROTOCOL_VERSION: u32 = 13;
 
 const MAGIC: [u8; 8] = *b"EDGECUT\n";
 /// The magic and the version, with which both sides begin in every version of the protocol.

@@ -66,8 +66,9 @@ impl DistNeighborSampler {
             return Err(layout("num_neighbors has more than 65535 hops".into()));
         }
         let fanouts = config.num_neighbors.of_graph(graph.part().meta()).map_err(layout)?;
-        let SamplerConfig { replace, weighted, temporal, labor, disjoint, edge_attributes, positions, .. } = config;
-        let rule = SamplingPolicy { replace, weighted, temporal, labor };
+        let SamplerConfig { replace, weighted, temporal, labor, disjoint, isolated, .. } = config;
+        let SamplerConfig { edge_attributes, positions, .. } = config;
+        let rule = SamplingPolicy { replace, weighted, temporal, labor, isolated };
         let rule = rule.checked(graph.part().meta(), &fanouts).map_err(layout)?;
         let clock = HopClock::new(fanouts.len(), graph.part().meta().edge_types.len());
         Ok(Self {

@@ -36,6 +36,10 @@ pub struct SamplerConfig {
     /// once per seed. Temporal sampling is always disjoint, since each seed has its own time.
     #[serde(default)]
     pub disjoint: bool,
+    /// True to draw only edges whose source is in the same part as their destination, so that the neighborhoods of a
+    /// process's own nodes need nothing of other processes. Batches then depend on the partitioning.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub isolated: bool,
     /// The attributes to fetch for the sampled edges.
     #[serde(default, skip_serializing_if = "no_fields")]
     pub edge_attributes: EdgeFields,
@@ -59,6 +63,7 @@ impl SamplerConfig {
             labor: None,
             temporal: None,
             disjoint: false,
+            isolated: false,
             edge_attributes: EdgeFields::default(),
             positions: false,
         }
@@ -79,6 +84,12 @@ impl SamplerConfig {
     /// Sets layer-neighbor sampling.
     pub fn with_labor(mut self, labor: Option<Labor>) -> Self {
         self.labor = labor;
+        self
+    }
+
+    /// Sets whether only edges within a part are drawn.
+    pub fn with_isolation(mut self, isolated: bool) -> Self {
+        self.isolated = isolated;
         self
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct SamplingPolicy {
     pub(crate) temporal: Option<Temporal>,
     /// Layer-neighbor sampling, if any.
     pub(crate) labor: Option<Labor>,
+    /// True to draw only edges within a part, see [`SamplerConfig::isolated`](crate::SamplerConfig::isolated).
+    pub(crate) isolated: bool,
 }
 
 impl SamplingPolicy {

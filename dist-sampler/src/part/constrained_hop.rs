@@ -9,6 +9,7 @@ use crate::part::uniform_hop::{Positions, TooLarge};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{PartEdges, prefetch, prefetch_all};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows per parallel task. Fewer than in the plain kernel, since each row reads the weights or times of all its
@@ -41,6 +42,8 @@ pub(crate) struct ConstrainedDraw<'a> {
     pub(crate) positions: bool,
     /// The random numbers of the sources in layer-neighbor sampling. They replace the random numbers of `key`.
     pub(crate) shared: Option<SharedNumbers<'a>>,
+    /// The global ids of the sources that may be drawn, if not all may.
+    pub(crate) sources: Option<Range<u32>>,
 }
 
 /// Random numbers of sources that all destinations share.
@@ -138,7 +141,7 @@ impl ConstrainedDraw<'_> {
     /// Fills `buffers.drawn` with the drawn positions, ascending.
     fn draw(&self, query: &Query, buffers: &mut Buffers) {
         buffers.drawn.clear();
-        if !self.rule.weighted && self.rule.temporal.is_none() {
+        if !self.rule.weighted && self.rule.temporal.is_none() && self.sources.is_none() {
             return self.draw_any(query, buffers);
         }
         let Buffers { positions, candidates, keyed, kept, drawn } = buffers;
@@ -181,7 +184,7 @@ impl ConstrainedDraw<'_> {
         drawn.sort_unstable();
     }
 
-    /// Draws uniformly from all neighbors, without reading weights or times.
+    /// Draws uniformly from all neighbors, without reading weights, times or sources.
     fn draw_any(&self, query: &Query, buffers: &mut Buffers) {
         let Buffers { positions, kept, drawn, .. } = buffers;
         let degree = self.edges.csc.degree(query.row as usize) as u32;
@@ -204,10 +207,15 @@ impl ConstrainedDraw<'_> {
         CounterRng::new(query.group.map_or(node, |group| combine(node, u64::from(group))))
     }
 
-    /// Finds the positions that may be drawn, ascending: those that are not too late and have a weight above zero.
+    /// Finds the positions that may be drawn, ascending. Their sources may be drawn, they are not too late, and their
+    /// weights are above zero.
     fn find_candidates(&self, query: &Query, candidates: &mut Vec<u32>) {
         candidates.clear();
-        candidates.extend(0..self.edges.csc.degree(query.row as usize) as u32);
+        let list = self.edges.csc.neighbors(query.row as usize);
+        candidates.extend(0..list.len() as u32);
+        if let Some(sources) = &self.sources {
+            candidates.retain(|&at| sources.contains(&list[at as usize]));
+        }
         if let (Some(time), true) = (query.time, self.rule.temporal.is_some()) {
             let times = self.times(query.row);
             if !times.is_empty() {
@@ -235,7 +243,7 @@ impl ConstrainedDraw<'_> {
         self.edges.attributes.weights.as_ref().map_or(&[], |weights| &weights[self.range(row)])
     }
 
-    fn range(&self, row: u32) -> std::ops::Range<usize> {
+    fn range(&self, row: u32) -> Range<usize> {
         let indptr = self.edges.csc.indptr();
         indptr[row as usize] as usize..indptr[row as usize + 1] as usize
     }

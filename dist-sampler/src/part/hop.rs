@@ -66,7 +66,9 @@ impl LocalPart {
                 let rule = request.rule;
                 let positions = request.positions;
                 let shared = self.shared_numbers(request, section)?;
-                let draw = ConstrainedDraw { edges, original_ids, fanout, rule, key, positions, shared };
+                let book = &self.part.meta().node_types[edges.src_type.index()].book;
+                let sources = rule.isolated.then(|| book.range(self.part.id()));
+                let draw = ConstrainedDraw { edges, original_ids, fanout, rule, key, positions, shared, sources };
                 draw.sample_hop(&queries, &mut out, max_len).map_err(|TooLarge| Refusal::TooLarge)
             };
             drawn(section.edge_type, start.elapsed());

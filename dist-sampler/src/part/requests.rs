@@ -32,10 +32,10 @@ pub(crate) struct HopRequest {
 
 impl HopRequest {
     /// Returns whether the hop is plain: neighborhoods are shared, the neighbors of each node are drawn uniformly and
-    /// independently without regard to times, and positions are not requested.
+    /// independently without regard to times and parts, and positions are not requested.
     pub(crate) fn is_plain(&self) -> bool {
-        let SamplingPolicy { replace: _, weighted, temporal, labor } = self.rule;
-        !self.disjoint && !self.positions && !weighted && temporal.is_none() && labor.is_none()
+        let SamplingPolicy { replace: _, weighted, temporal, labor, isolated } = self.rule;
+        !self.disjoint && !self.positions && !weighted && temporal.is_none() && labor.is_none() && !isolated
     }
 
     /// Returns the number of `u32` values per row: the row, then its seed if neighborhoods are disjoint, then the low

@@ -3,7 +3,10 @@
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{Folder, Parts, error_of, run, stderr, succeeded, text, train, written_by};
+use programs::{
+    Folder, Parts, error_of, fake_parts, json_of, metrics_lines, node, run, stderr, succeeded, text, train,
+    typed_parts, written_by,
+};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -156,6 +159,33 @@ fn batches_by_time_do_not_depend_on_the_parts() {
                 assert!(all().any(|((s, d), t)| (*s, *d, *t) == (src, dst, edge_times[edge])));
             }
         }
+    }
+}
+
+/// Training receives nothing from the other process. Validation, test and predictions read the whole graph.
+#[test]
+fn isolated_training_receives_no_features() {
+    let typed = typed_parts(2);
+    let parts = fake_parts(2);
+    for parts in [parts, typed] {
+        let metrics = parts.path.join("../metrics.jsonl");
+        let checkpoints = parts.path.join("../checkpoints");
+        let train = |more: &[&str]| {
+            let mut command = node(&parts.path);
+            command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--json", "--metrics", text(&metrics)]);
+            run(command.args(["--checkpoint-dir", text(&checkpoints)]).args(more))
+        };
+        let model = parts.path.join("../model.safetensors");
+        let trained = json_of(train(&["--isolated", "--save-model", text(&model)]));
+        for epoch in metrics_lines(&metrics).iter().filter(|line| line["event"] == "epoch") {
+            assert!(epoch["remote_nodes"] == 0 && epoch["remote_bytes"] == 0, "{epoch}");
+        }
+        let mut command = programs::train("node", &parts.path);
+        command.args(["--nproc-per-node", "2", "--batch-size", "32", "--json", "--load-model", text(&model)]);
+        let loaded = json_of(run(&mut command));
+        assert_eq!(loaded["test_acc"], trained["test_acc"], "the evaluation is not isolated");
+        let error = error_of(&train(&["--resume"]));
+        assert!(error.contains("--isolated"), "{error}");
     }
 }
 

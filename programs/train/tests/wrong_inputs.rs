@@ -43,6 +43,13 @@ const CASES: &[Case] = &[
         &["--graph-on-device has no effect with --sampler labor"],
     ),
     Case(
+        "train node @parts --graph-on-device --gpu-cache-bytes 1MB --isolated",
+        USAGE,
+        &["--graph-on-device has no effect with --isolated"],
+    ),
+    Case("train node @parts --model gcn --isolated", USAGE, &["--model gcn does not support --isolated", "in-degrees"]),
+    Case("train link @parts --model embedding --isolated", USAGE, &["--isolated has no effect on --model embedding"]),
+    Case(
         "train node @parts --cache-ranking in-degree",
         USAGE,
         &["--cache-ranking has no effect without a cache", "--cache-bytes"],

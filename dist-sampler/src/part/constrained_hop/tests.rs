@@ -48,7 +48,7 @@ fn draw_words(edges: &PartEdges, fanout: Fanout, rule: SamplingPolicy, key: u64,
         variates: LayerVariates::new(labor, of_batch, NodeTypeId(0)),
         sources: Sources { originals: edges.csc.indices(), copies: &copies },
     });
-    let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key, positions: true, shared };
+    let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key, positions: true, shared, sources: None };
     let mut out = Vec::new();
     draw.sample_hop(&[Query { row: 0, group: None, time }], &mut out, usize::MAX).expect("no limit");
     assert_eq!(2 * out[0] as usize, out.len() - 1);
@@ -60,7 +60,8 @@ fn methods() -> [Option<Labor>; 3] {
     [0, 1, 4].map(|batches| NonZeroU32::new(batches).map(|batch_dependency| Labor { batch_dependency }))
 }
 
-const WEIGHTED: SamplingPolicy = SamplingPolicy { replace: false, weighted: true, temporal: None, labor: None };
+const WEIGHTED: SamplingPolicy =
+    SamplingPolicy { replace: false, weighted: true, temporal: None, labor: None, isolated: false };
 
 fn temporal(strategy: TemporalStrategy, weighted: bool) -> SamplingPolicy {
     let temporal = Some(Temporal { attr: TimeAttr::EdgeTime, strategy });
@@ -181,6 +182,7 @@ fn groups_draw_apart_and_a_reply_above_the_limit_is_refused() {
         key: 1,
         positions: false,
         shared: None,
+        sources: None,
     };
     let of_group = |group| {
         let mut out = Vec::new();
@@ -200,8 +202,16 @@ fn a_fan_out_above_the_limit_is_refused_before_memory_is_taken() {
     let drawn = |rule: SamplingPolicy| {
         // So many neighbors would take 16 GiB.
         let fanout = Fanout::Count(u32::MAX);
-        let draw =
-            ConstrainedDraw { edges: &edges, original_ids: &[7], fanout, rule, key: 1, positions: true, shared: None };
+        let draw = ConstrainedDraw {
+            edges: &edges,
+            original_ids: &[7],
+            fanout,
+            rule,
+            key: 1,
+            positions: true,
+            shared: None,
+            sources: None,
+        };
         let mut out = Vec::new();
         draw.sample_hop(&[query], &mut out, 1000).map(|()| out[0])
     };

@@ -88,6 +88,12 @@ pub(crate) struct TrainingArgs {
     /// Batches that --cache-ranking look-ahead samples ahead [default: 16]
     #[arg(long, value_name = "BATCHES", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) look_ahead: Option<u32>,
+    /// Train without the edges between parts, so that the neighborhoods of training nodes need no data of other machines:
+    /// only gradients are exchanged. For slow networks; validation and test read the whole graph. Batches then depend on
+    /// the partitioning
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) isolated: bool,
     /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
     #[arg(long, help_heading = "Output")]
     pub(crate) stats: bool,
@@ -149,11 +155,12 @@ impl TrainingArgs {
                  layer"
             )));
         }
-        let sampler = sampling.config(num_neighbors)?;
-        if device_memory.graph && sampler.labor.is_some() {
-            let what = "--graph-on-device has no effect with --sampler labor, by which only the CPU samples: leave \
-                        --graph-on-device out";
-            bail!(UsageError(what.into()));
+        let sampler = sampling.config(num_neighbors)?.with_isolation(self.isolated);
+        if device_memory.graph && (sampler.labor.is_some() || sampler.isolated) {
+            let flag = if sampler.isolated { "--isolated" } else { "--sampler labor" };
+            bail!(UsageError(format!(
+                "--graph-on-device has no effect with {flag}, by which only the CPU samples: leave --graph-on-device out"
+            )));
         }
         if device_memory.cache_bytes > 0 && self.cache_ranking == Some(NodeRanking::LookAhead) {
             let what = "--cache-ranking look-ahead has no effect with --gpu-cache-bytes, which keeps rows by another \
@@ -223,6 +230,11 @@ impl TrainingArgs {
                 "--drop-edge has no effect on --model embedding, which reads no edges: leave it out".into()
             ));
         }
+        if self.conv.is_embedding() && self.isolated {
+            bail!(UsageError(
+                "--isolated has no effect on --model embedding, which reads no edges: leave it out".into()
+            ));
+        }
         if self.cache_ranking.is_some() && self.cpu_cache().is_none() {
             let what =
                 "--cache-ranking has no effect without a cache: give --cache-bytes or --cache-ratio, or leave it out";
@@ -236,7 +248,7 @@ impl TrainingArgs {
         Ok(())
     }
 
-    /// Rejects temporal and weighted sampling for models that scale messages by in-degrees of the whole graph, which is
+    /// Rejects temporal, isolated and weighted sampling for models that scale messages by in-degrees of the whole graph, which is
     /// unbiased only for uniformly sampled neighbors.
     fn check_sampling(&self, sampling: &SamplingArgs) -> anyhow::Result<()> {
         if !self.conv.kind().needs_gcn_norm() {
@@ -245,6 +257,9 @@ impl TrainingArgs {
         let why = if sampling.time_attr.is_some() {
             "does not support --time-attr: it scales messages by in-degrees of the whole graph, which count edges later \
              than the seed"
+        } else if self.isolated {
+            "does not support --isolated: it scales messages by in-degrees of the whole graph, which count edges between \
+             parts"
         } else if sampling.weighted {
             "does not support --weighted: the sum over sampled neighbors is unbiased only if they are sampled \
              uniformly"
