@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import decimal
 import itertools
 import json
 import os
@@ -229,7 +230,13 @@ def _lines_of_ids(table: _Table) -> Iterator[str]:
     for file in table.files:
         for rows in _read(file, table.keys, columns):
             for key in zip(*(_plain(rows[column]) for column in columns)):
-                yield json.dumps(key if len(key) > 1 else key[0])
+                ids = list(map(_id, key))
+                yield json.dumps(ids if len(ids) > 1 else ids[0])
+
+
+def _id(value: Any) -> Any:
+    """Return an id as lists have it: floats and decimals that are whole numbers are ids, too."""
+    return int(value) if isinstance(value, (float, decimal.Decimal)) and value % 1 == 0 else value
 
 
 def read_conf(path: pathlib.Path) -> dict[str, Any]:

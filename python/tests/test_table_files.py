@@ -1,6 +1,7 @@
 """The files of tables: `edgecut.convert` reads them in the order and in the formats of `partition-graph`."""
 
 import csv
+import decimal
 import gzip
 import json
 import pathlib
@@ -10,6 +11,8 @@ import pytest
 from conftest import run
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is missing: pip install edgecut[convert]")
+
+import pyarrow.parquet  # noqa: E402
 
 from edgecut import convert, table_files  # noqa: E402
 
@@ -147,6 +150,15 @@ def test_the_ids_of_masks_are_in_the_table_of_the_type_that_has_ids(tmp_path, of
         write_csv(tmp_path / "masks.csv", y=[0] * rows, **of_masks([0] * rows))
         with pytest.raises(ValueError, match=rf"nodes\[1\]: the table has {why} rows than the table of its type that has the ids"):
             convert.convert(write_conf(conf, dict(table), dict(masks)), tmp_path / "refused")
+
+
+@pytest.mark.parametrize("of_type", [float, decimal.Decimal])
+def test_ids_are_whole_numbers_of_any_type(tmp_path, of_type):
+    columns = {"id": list(map(of_type, [3, 2, 1, 0])), "x": [0, 1, 2, 3], "y": [0, 1, 0, 1], **of_masks([0, 0, 1, 2])}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "nodes.parquet")
+    table = {"files": "nodes.parquet", "node_id_col": "id", "features": ["x"], "labels": LABEL}
+    converted = convert.convert(write_conf(tmp_path / "graph.json", table), tmp_path / "converted")
+    assert rows_of(converted, tmp_path / "parts") == ([0, 1, 2, 3], [0, 1])
 
 
 def test_masks_of_edges_take_the_ends_of_another_table(tmp_path):
