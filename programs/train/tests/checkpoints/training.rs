@@ -1,14 +1,15 @@
 //! Trainings whose files are in folders of their own.
 
 use crate::programs::{
-    self, ENDS_WITHIN, Folder, TRAIN, children_of, edge_parts, end, link_parts, run, stderr, typed_parts, unplace,
+    self, ENDS_WITHIN, Folder, Process, TRAIN, children_of, edge_parts, end, link_parts, run, stderr, typed_parts,
+    unplace,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use safetensors::SafeTensors;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// The flags of a run that is interrupted, and does not end before, however late the interruption comes.
@@ -193,7 +194,7 @@ pub(crate) fn graphs(nproc: &str) -> Training {
 }
 
 /// Waits until `happens`. Returns false if the process has ended before.
-pub(crate) fn wait_until(child: &mut Child, happens: impl Fn() -> bool) -> bool {
+pub(crate) fn wait_until(child: &mut Process, happens: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     loop {
         if happens() {
@@ -208,7 +209,7 @@ pub(crate) fn wait_until(child: &mut Child, happens: impl Fn() -> bool) -> bool 
 }
 
 /// Kills a process and those that it has started, without a chance to notice. Returns false if they had ended before.
-pub(crate) fn kill_all(child: Child) -> bool {
+pub(crate) fn kill_all(child: Process) -> bool {
     let ranks = children_of(child.id());
     for pid in ranks.into_iter().chain([child.id()]) {
         let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");
