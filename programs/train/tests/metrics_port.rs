@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_testing::free_ports;
-use programs::{ENDS_WITHIN, Process, fake_parts, node};
+use programs::{ENDS_WITHIN, fake_parts, node};
 use std::time::{Duration, Instant};
 
 /// Returns the answer of a status port to a request.
@@ -47,7 +47,7 @@ fn prometheus_reads_the_state_of_each_rank() {
     let port = free_ports(2)[0];
     let mut command = node(&parts.path);
     command.args(["--nproc-per-node", "2", "--num-epochs", "100000", "--patience", "0", "--metrics-port"]);
-    let mut child = Process::start(command.arg(port.to_string()));
+    let mut child = command.arg(port.to_string()).spawn().expect("start train");
     let deadline = Instant::now() + ENDS_WITHIN;
     let of_rank = |rank: u16| loop {
         assert!(Instant::now() < deadline, "no state of rank {rank}");

@@ -59,7 +59,7 @@ fn browse(page: &Path) -> Option<Output> {
         command.arg(format!("file://{}", page.display())).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Ok(browser) = command.spawn() {
-            return Some(end(browser.into()));
+            return Some(end(browser));
         }
     }
     skip(Need::Browser, "report_in_browser", format!("none of {BROWSERS:?} is installed"));

@@ -9,7 +9,7 @@ use safetensors::SafeTensors;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// The flags of a run that is interrupted, and does not end before, however late the interruption comes.
@@ -194,7 +194,7 @@ pub(crate) fn graphs(nproc: &str) -> Training {
 }
 
 /// Waits until `happens`. Returns false if the process has ended before.
-pub(crate) fn wait_until(child: &mut Process, happens: impl Fn() -> bool) -> bool {
+pub(crate) fn wait_until(child: &mut Child, happens: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     loop {
         if happens() {
@@ -209,7 +209,8 @@ pub(crate) fn wait_until(child: &mut Process, happens: impl Fn() -> bool) -> boo
 }
 
 /// Kills a process and those that it has started, without a chance to notice. Returns false if they had ended before.
-pub(crate) fn kill_all(child: Process) -> bool {
+pub(crate) fn kill_all(child: impl Into<Process>) -> bool {
+    let child = child.into();
     let ranks = children_of(child.id());
     for pid in ranks.into_iter().chain([child.id()]) {
         let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");

@@ -187,12 +187,13 @@ pub fn send(signal: Signal, process: u32) {
 }
 
 /// Waits for a process, which must end within [`ENDS_WITHIN`]. A process that hangs is killed and fails the test.
-pub fn end(child: Process) -> Output {
+pub fn end(child: impl Into<Process>) -> Output {
     end_within(ENDS_WITHIN, child)
 }
 
 /// Like [`end`], with another time limit.
-pub fn end_within(patience: Duration, mut child: Process) -> Output {
+pub fn end_within(patience: Duration, child: impl Into<Process>) -> Output {
+    let mut child = child.into();
     let deadline = Instant::now() + patience;
     // Both pipes are read while the process runs: it would block on a full pipe.
     let stdout = drain(child.stdout.take());
