@@ -210,7 +210,7 @@ pub(crate) fn wait_until(child: &mut Child, happens: impl Fn() -> bool) -> bool 
 
 /// Kills a process and those that it has started, without a chance to notice. Returns false if they had ended before.
 pub(crate) fn kill_all(child: impl Into<Process>) -> bool {
-    let child = child.into();
+    let child: Process = child.into();
     let ranks = children_of(child.id());
     for pid in ranks.into_iter().chain([child.id()]) {
         let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");

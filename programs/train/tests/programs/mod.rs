@@ -193,7 +193,7 @@ pub fn end(child: impl Into<Process>) -> Output {
 
 /// Like [`end`], with another time limit.
 pub fn end_within(patience: Duration, child: impl Into<Process>) -> Output {
-    let mut child = child.into();
+    let mut child: Process = child.into();
     let deadline = Instant::now() + patience;
     // Both pipes are read while the process runs: it would block on a full pipe.
     let stdout = drain(child.stdout.take());
