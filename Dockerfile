@@ -11,7 +11,7 @@ COPY . .
 ARG EDGECUT_COMMIT
 RUN cargo build --locked --release --workspace --exclude edgecut-benches --bins \
     && install --directory /programs \
-    && install --target-directory /programs target/release/edgecut target/release/partition-graph \
+    && install --target-directory /programs target/release/edgecut target/release/launch target/release/partition-graph \
         target/release/sampling-server target/release/train
 
 FROM docker.io/library/debian:${DEBIAN}-slim

@@ -2,9 +2,10 @@
 
 mod support;
 
+use edgecut_testing::Process;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -53,15 +54,15 @@ fn child_rank() {
     println!("{error:#}");
 }
 
-/// A child process, killed on drop.
-struct ChildRank(Child);
+/// A rank that is a process of its own.
+struct ChildRank(Process);
 
 impl ChildRank {
     fn start(rank: usize, world_size: usize, port: u16, len: usize) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child_rank", "--nocapture"]);
         command.env("EDGECUT_TEST_CHILD", format!("{rank} {world_size} {port} {len}"));
-        Self(command.stdout(Stdio::piped()).spawn().unwrap())
+        Self(Process::start(command.stdout(Stdio::piped())))
     }
 
     fn port(&mut self) -> u16 {
@@ -73,13 +74,6 @@ impl ChildRank {
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
-}
-
-impl Drop for ChildRank {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -1,10 +1,12 @@
 //! Jobs that a program starts by itself. The program is this test binary.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use edgecut_cluster::{Cluster, ClusterError, ReduceOp, spawn};
+use edgecut_testing::{Process, unplace};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
 /// The variable that selects the program below that this process runs.
@@ -85,21 +87,15 @@ fn forever(cluster: Cluster) -> Result<(), ClusterError> {
     }
 }
 
-fn start(name: &str, folder: &Path) -> Child {
+fn start(name: &str, folder: &Path) -> Process {
     start_by(Command::new(std::env::current_exe().expect("this test program")), name, folder)
 }
 
 /// Starts the program by a command that takes its arguments.
-fn start_by(mut command: Command, name: &str, folder: &Path) -> Child {
+fn start_by(mut command: Command, name: &str, folder: &Path) -> Process {
     command.args(["program", "--exact", "--nocapture", "--test-threads", "1"]);
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if ["RANK", "WORLD_SIZE", "LOCAL_"].iter().any(|set| text.starts_with(set)) || text.starts_with("EDGECUT_") {
-            command.env_remove(&name);
-        }
-    }
-    command.env(PROGRAM, name).env(FOLDER, folder).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("start the test program")
+    unplace(&mut command);
+    Process::start(command.env(PROGRAM, name).env(FOLDER, folder).stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -110,9 +106,12 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn end(mut child: Child) -> Output {
+fn end(mut child: Process) -> Output {
     wait_until("the job does not end", || child.try_wait().expect("wait for the program").is_some());
-    child.wait_with_output().expect("read its output")
+    let mut output = Output { status: child.wait().expect("its status"), stdout: Vec::new(), stderr: Vec::new() };
+    child.stdout.take().expect("a pipe").read_to_end(&mut output.stdout).expect("read its output");
+    child.stderr.take().expect("a pipe").read_to_end(&mut output.stderr).expect("read its errors");
+    output
 }
 
 /// Returns the lines of standard output from `start_of_line` on, sorted, and standard error.

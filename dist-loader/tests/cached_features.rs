@@ -15,7 +15,11 @@ use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{EdgeTypeId, Features, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use support::{on_machines, on_ranks, write_parts};
+
+/// The time limit of a wait. Nothing takes that long, even on a busy machine.
+const ENDS_WITHIN: Duration = Duration::from_secs(120);
 
 const FEATURES: NodeFields =
     NodeFields { labels: false, times: false, original_ids: false, degrees: false, in_weights: false, features: true };
@@ -293,6 +297,12 @@ fn check_look_ahead(graph: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: No
     assert_eq!(after.remote_nodes + after.cached_nodes, before.remote_nodes);
     // An epoch that is left, and one from a later step on.
     drop(nodes.epoch(3).next());
+    // The batches of the epoch that was left return the cache, maybe later. Without it, the next epochs would not fill it.
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while graph.look_ahead_of_epoch().is_none() {
+        assert!(Instant::now() < deadline, "the epoch that was left keeps the cache");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
     let (found, _) = epoch(graph, || nodes.epoch_map_from(0, 2, |batch| batch));
     assert!(found == expected[2..], "{look_ahead:?}");
     drop(nodes.epoch(0).collect::<Vec<_>>());

@@ -375,7 +375,7 @@ fn ctrl_c_ends_a_job_whose_output_nobody_reads() {
     );
     let config = arg(&lab.ip_config(2));
     let mut command = lab.launch(&["--ip-config", &config, "./flood"]);
-    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut job = edgecut_testing::Process::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
     assert!(wait_until(|| lab.job_processes().len() >= 4));
     let pid = rustix::process::Pid::from_child(&job);
     // Processes sleep only once the pipe and all queues are full.

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import glob
+import decimal
+import itertools
 import json
 import os
 import pathlib
@@ -21,9 +22,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from .table_files import format_of, load_module, rows_of, table_files
 
 __all__ = ["convert"]
 
@@ -33,8 +36,8 @@ _ROWS = 1 << 16
 _MASKS = {"train_mask": "train", "val_mask": "valid", "test_mask": "test"}
 # The remedy for edges whose masks cannot become lists.
 _ONE_MASK = "lists of a split have pairs of nodes, so let all parallel edges of a pair have the same mask, or use `split_pct`"
-# The formats of files without `format`.
-_ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".parq": "parquet", ".pq": "parquet"}
+# The truth values in texts.
+_TRUTHS = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}
 
 # The values of some columns of successive rows: NumPy's arrays, or lists.
 _Rows = dict[str, Any]
@@ -83,14 +86,6 @@ def convert(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> path
     return out / written
 
 
-def _module(name: str, what: str) -> Any:
-    try:
-        return __import__(name, fromlist=["x"])
-    except ImportError as error:
-        package = {"yaml": "pyyaml"}.get(name, name.partition(".")[0])
-        raise ValueError(f"{what} need {package}: pip install {package} ({error})") from error
-
-
 @contextlib.contextmanager
 def _errors_of(what: str) -> Iterator[None]:
     """Name what cannot be converted in errors, also if it lacks a key or has another form."""
@@ -104,6 +99,19 @@ def _errors_of(what: str) -> Iterator[None]:
         raise ValueError(f"{what}: {error}") from error
 
 
+class _Table(NamedTuple):
+    """A table of a configuration, which `at` names in errors and `name` in names of files."""
+
+    at: str
+    name: str
+    # `nodes` or `edges`, and the node type or relation.
+    of_type: tuple[str, str]
+    keys: dict[str, Any]
+    # The files in the order of their rows, and paths that name the same files.
+    files: list[pathlib.Path]
+    paths: list[str]
+
+
 class _Tables:
     """The tables of a configuration. `out` is the folder of the new ones at the end, `folder` meanwhile."""
 
@@ -112,85 +120,123 @@ class _Tables:
         self.conf = read_conf(path)
 
     def convert(self) -> str:
-        for kind in ("nodes", "edges"):
-            for number, table in enumerate(self.conf.get(kind) or []):
-                with _errors_of(f"{self.path}: {kind}[{number}]"):
-                    self._convert_table(table, f"{kind}-{number}")
+        tables = [self._find(kind, number) for kind in ("nodes", "edges") for number in range(len(self.conf.get(kind) or []))]
+        # The masks first, since the ids of a table may be in the files of another one.
+        for table in tables:
+            with _errors_of(table.at):
+                self._split_by_masks(table, tables)
+        for table in tables:
+            with _errors_of(table.at):
+                self._convert_files(table)
         (self.folder / "graph.json").write_text(json.dumps(self.conf, indent=2) + "\n")
         return "graph.json"
 
-    def _convert_table(self, table: dict[str, Any], name: str) -> None:
-        patterns = [self._found(pattern) for pattern in _list(table["files"])]
-        files = [file for pattern in patterns for file in _matches(pattern)]
-        if not files:
-            raise ValueError(f"there is no file {', '.join(patterns)}")
-        form = table.get("format") or {"name": _ENDINGS.get(pathlib.Path(files[0].removesuffix(".gz")).suffix, "csv")}
-        kind = str(form["name"]).lower()
-        self._split_by_masks(table, name, files, form)
-        if kind in ("hdf5", "json"):
-            columns = _columns(table)
-            table["files"] = []
-            for number, file in enumerate(files):
-                written = f"{name}-{number:05}.parquet"
-                _write_parquet(self.folder / written, _read(file, form, columns), file)
-                table["files"].append(str(self.out / written))
-            table["format"] = {"name": "parquet"}
+    def _find(self, kind: str, number: int) -> _Table:
+        """Return a table with its files."""
+        at = f"{self.path}: {kind}[{number}]"
+        with _errors_of(at):
+            keys = self.conf[kind][number]
+            files, paths = table_files(self.path.parent, keys["files"])
+            for label in keys.get("labels") or []:
+                lists = label.get("custom_split_filenames") or {}
+                for split in _MASKS.values():
+                    if lists.get(split):
+                        lists[split] = [os.path.abspath(file) for file in table_files(self.path.parent, lists[split])[0]]
+            of_type = (kind, str(keys["node_type" if kind == "nodes" else "relation"]))
+            return _Table(at, f"{kind}-{number}", of_type, keys, files, paths)
+
+    def _convert_files(self, table: _Table) -> None:
+        """Write the files that ``partition-graph`` does not read as Parquet, and name all files by absolute paths."""
+        if format_of(table.files[0], table.keys).name in ("hdf5", "json"):
+            columns = _columns(table.keys)
+            schema = _schema(table, columns)
+            # As many digits as the last number has, so that the names sort as the numbers.
+            digits = max(5, len(str(len(table.files) - 1)))
+            written = [f"{table.name}-{number:0{digits}}.parquet" for number in range(len(table.files))]
+            for name, file in zip(written, table.files):
+                _write_parquet(self.folder / name, schema, _read(file, table.keys, columns), file)
+            table.keys["files"] = [str(self.out / name) for name in written]
+            table.keys["format"] = {"name": "parquet"}
         else:
-            table["files"] = patterns
-        for label in table.get("labels") or []:
-            lists = label.get("custom_split_filenames") or {}
-            for split in _MASKS.values():
-                if lists.get(split):
-                    lists[split] = [self._found(pattern) for pattern in _list(lists[split])]
+            beside = os.path.abspath(self.path.parent)
+            table.keys["files"] = [os.path.join(beside, path) for path in table.paths]
 
-    def _found(self, pattern: str) -> str:
-        """Return a path or pattern as an absolute one: beside the configuration, or in the working directory."""
-        beside = os.path.join(os.path.abspath(self.path.parent), pattern)
-        return beside if _matches(beside) else os.path.abspath(pattern)
-
-    def _split_by_masks(self, table: dict[str, Any], name: str, files: list[str], form: dict[str, Any]) -> None:
+    def _split_by_masks(self, table: _Table, tables: list[_Table]) -> None:
         """Write the ids that masks choose, and let the label name these files."""
-        features = table.get("features") or []
+        features = table.keys.get("features") or []
         masks = {_MASKS[_name(feature)]: feature["feature_col"] for feature in features if _name(feature) in _MASKS}
         if not masks:
             return
-        labels = table.get("labels") or []
+        labels = table.keys.get("labels") or []
         if len(labels) != 1 or "split_pct" in labels[0] or "custom_split_filenames" in labels[0]:
             raise ValueError("features that are masks need one label, without `split_pct` and `custom_split_filenames`")
-        ids = [table[key] for key in ("node_id_col", "source_id_col", "dest_id_col") if key in table]
+        owner = _table_with_ids(table, tables)
+        lines = map(str, itertools.count()) if owner is None else _lines_of_ids(owner)
         found: dict[str, list[str]] = {split: [] for split in masks}
         split_of: dict[str, str] = {}
         # The pairs of edges in no mask. A list has pairs, and so all parallel edges of each.
         outside: set[str] = set()
-        first = 0
-        for file in files:
-            for rows in _read(file, form, [*ids, *masks.values()], texts=ids):
-                number = len(rows[next(iter(masks.values()))])
-                keys = [_plain(rows[column]) for column in ids] or [list(range(first, first + number))]
-                first += number
+        is_edges = table.of_type[0] == "edges"
+        for file in table.files:
+            for rows in _read(file, table.keys, list(masks.values())):
                 of_splits = {split: _mask(rows[column], f"{file}: the mask {column!r}") for split, column in masks.items()}
+                number = len(next(iter(of_splits.values())))
+                of_rows = list(itertools.islice(lines, number))
+                if len(of_rows) < number:
+                    raise ValueError("the table has more rows than the table of its type that has the ids")
                 for split, mask in of_splits.items():
                     for at in np.flatnonzero(mask):
-                        line = _line(keys, at)
+                        line = of_rows[at]
                         if split_of.setdefault(line, split) != split:
                             what = f"{line} is in the masks of {split_of[line]} and {split}"
-                            raise ValueError(f"{file}: {what}: {_ONE_MASK if len(ids) == 2 else 'leave it in one of them'}")
+                            raise ValueError(f"{file}: {what}: {_ONE_MASK if is_edges else 'leave it in one of them'}")
                         found[split].append(line)
-                if len(ids) == 2:
-                    outside.update(_line(keys, at) for at in np.flatnonzero(~np.any(list(of_splits.values()), axis=0)))
+                if is_edges:
+                    outside.update(of_rows[at] for at in np.flatnonzero(~np.any(list(of_splits.values()), axis=0)))
+        if owner is not None and next(lines, None) is not None:
+            raise ValueError("the table has fewer rows than the table of its type that has the ids")
         partial = outside & split_of.keys()
         if partial:
             line = min(partial)
             raise ValueError(f"an edge of {line} is in the mask of {split_of[line]}, and another one is in no mask: {_ONE_MASK}")
         lists = {}
-        for split, lines in found.items():
-            written = f"{name}-{split}.json"
-            (self.folder / written).write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)))
+        for split, chosen in found.items():
+            written = f"{table.name}-{split}.json"
+            (self.folder / written).write_text("".join(f"{line}\n" for line in dict.fromkeys(chosen)))
             lists[split] = [str(self.out / written)]
         labels[0]["custom_split_filenames"] = lists
-        table["features"] = [feature for feature in features if _name(feature) not in _MASKS]
-        if not table["features"]:
-            del table["features"]
+        table.keys["features"] = [feature for feature in features if _name(feature) not in _MASKS]
+        if not table.keys["features"]:
+            del table.keys["features"]
+
+
+def _columns_of_ids(table: _Table) -> list[str]:
+    return [table.keys[key] for key in ("node_id_col", "source_id_col", "dest_id_col") if key in table.keys]
+
+
+def _table_with_ids(table: _Table, tables: list[_Table]) -> _Table | None:
+    """Return the table that has the ids of a table's rows: itself or another one of the type. Without one, they are row numbers."""
+    for other in (table, *tables):
+        if other.of_type == table.of_type and _columns_of_ids(other):
+            return other
+    if table.of_type[0] == "edges":
+        raise ValueError("no table of the relation has `source_id_col` and `dest_id_col`")
+    return None
+
+
+def _lines_of_ids(table: _Table) -> Iterator[str]:
+    """Yield the line of a list of ids for each row: the id of a node, or both ids of an edge."""
+    columns = _columns_of_ids(table)
+    for file in table.files:
+        for rows in _read(file, table.keys, columns):
+            for key in zip(*(_plain(rows[column]) for column in columns)):
+                ids = list(map(_id, key))
+                yield json.dumps(ids if len(ids) > 1 else ids[0])
+
+
+def _id(value: Any) -> Any:
+    """Return an id as lists have it: floats and decimals that are whole numbers are ids, too."""
+    return int(value) if isinstance(value, (float, decimal.Decimal)) and value % 1 == 0 else value
 
 
 def read_conf(path: pathlib.Path) -> dict[str, Any]:
@@ -200,7 +246,7 @@ def read_conf(path: pathlib.Path) -> dict[str, Any]:
         conf = json.loads(text)
     except json.JSONDecodeError:
         # YAML also has the trailing commas and single quotes of GraphStorm's examples.
-        yaml = _module("yaml", f"{path}: configurations in YAML")
+        yaml = load_module("yaml", f"{path}: configurations in YAML")
         try:
             conf = yaml.load(text, _yaml_loader(yaml))
         except yaml.YAMLError as error:
@@ -239,14 +285,6 @@ def _name(feature: dict[str, Any]) -> str:
     return str(feature.get("feature_name", feature.get("feature_col")))
 
 
-def _matches(pattern: str) -> list[str]:
-    """Return the files of a path, a pattern or a folder, in the order of ``partition-graph``."""
-    if os.path.isdir(pattern):
-        pattern = os.path.join(glob.escape(pattern), "**", "*")
-    paths = sorted(glob.glob(pattern, recursive=True))
-    return [path for path in paths if os.path.isfile(path) and not os.path.basename(path).startswith(("_", "."))]
-
-
 def _columns(table: dict[str, Any]) -> list[str]:
     """Return the columns that a table names."""
     keys = ("node_id_col", "source_id_col", "dest_id_col", "weight_col", "time_col")
@@ -259,19 +297,20 @@ def _columns(table: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(map(str, names)))
 
 
-def _read(file: str, form: dict[str, Any], columns: list[str], texts: list[str] | None = None) -> Iterator[_Rows]:
-    """Return some columns of a file, some rows at a time. `texts` are columns of texts in CSV."""
-    readers: dict[str, Callable[..., Iterator[_Rows]]] = {"hdf5": _read_hdf5, "json": _read_json, "parquet": _read_parquet}
-    kind = str(form["name"]).lower()
-    if kind == "csv":
-        return _read_csv(file, columns, str(form.get("separator", ",")), texts or [])
-    if kind not in readers:
-        raise ValueError(f"the format {kind!r} is not known: it is csv, parquet, hdf5 or json")
-    return readers[kind](file, columns)
+def _read(file: pathlib.Path, table: dict[str, Any], columns: list[str]) -> Iterator[_Rows]:
+    """Yield some columns of a file, some rows at a time. Columns of CSV are texts."""
+    form = format_of(file, table)
+    if form.name == "hdf5":
+        yield from _read_hdf5(file, columns)
+    elif form.name == "json":
+        yield from _read_json(file, columns)
+    else:
+        for batch in rows_of(file, form, columns, _ROWS):
+            yield {name: batch.column(name).to_pylist() for name in columns}
 
 
-def _read_hdf5(file: str, columns: list[str]) -> Iterator[_Rows]:
-    h5py = _module("h5py", "files in HDF5")
+def _read_hdf5(file: pathlib.Path, columns: list[str]) -> Iterator[_Rows]:
+    h5py = load_module("h5py", "files in HDF5")
     with h5py.File(file, "r") as opened:
         for name in columns:
             if name not in opened:
@@ -283,7 +322,7 @@ def _read_hdf5(file: str, columns: list[str]) -> Iterator[_Rows]:
             yield {name: opened[name][start : start + _ROWS] for name in columns}
 
 
-def _read_json(file: str, columns: list[str]) -> Iterator[_Rows]:
+def _read_json(file: pathlib.Path, columns: list[str]) -> Iterator[_Rows]:
     """Read a record per line, as GraphStorm does, or a list of records."""
     with open(file, encoding="utf8") as opened:
         is_list = opened.read(1) == "["
@@ -305,7 +344,7 @@ def _read_json(file: str, columns: list[str]) -> Iterator[_Rows]:
             yield rows
 
 
-def _lines(opened: Any, file: str) -> Iterator[tuple[int, Any]]:
+def _lines(opened: Any, file: pathlib.Path) -> Iterator[tuple[int, Any]]:
     number = 0
     for at, line in enumerate(opened):
         if line.strip():
@@ -316,36 +355,19 @@ def _lines(opened: Any, file: str) -> Iterator[tuple[int, Any]]:
             number += 1
 
 
-def _read_parquet(file: str, columns: list[str]) -> Iterator[_Rows]:
-    parquet = _module("pyarrow.parquet", "files in Parquet")
-    with parquet.ParquetFile(file) as opened:
-        for batch in opened.iter_batches(_ROWS, columns=columns):
-            yield {name: batch.column(name).to_pylist() for name in columns}
-
-
-def _read_csv(file: str, columns: list[str], separator: str, texts: list[str]) -> Iterator[_Rows]:
-    csv, pyarrow = _module("pyarrow.csv", "files in CSV"), _module("pyarrow", "files in CSV")
-    more = csv.ConvertOptions(include_columns=columns, column_types={name: pyarrow.string() for name in texts})
-    with csv.open_csv(file, parse_options=csv.ParseOptions(delimiter=separator), convert_options=more) as opened:
-        for batch in opened:
-            yield {name: batch.column(name).to_pylist() for name in columns}
-
-
 def _mask(values: Any, what: str) -> np.ndarray:
     """Return a mask as truth values, one per row."""
-    mask = np.asarray(values).reshape(len(values), -1)
+    if not isinstance(values, np.ndarray):
+        values = [_TRUTHS.get(value.strip().lower(), value) if isinstance(value, str) else value for value in values]
+        # NumPy would turn the numbers beside a text into texts.
+        values = np.asarray(values, dtype=object if any(isinstance(value, str) for value in values) else None)
+    mask = values.reshape(len(values), -1) if len(values) > 0 else values.reshape(0, 1)
     if mask.shape[1] > 1:
         raise ValueError(f"{what} has {mask.shape[1]} values per row, expected 1")
-    if mask.dtype.kind not in "biuf" or not np.isin(mask, (0, 1)).all():
+    if len(mask) > 0 and (mask.dtype.kind not in "biuf" or not np.isin(mask, (0, 1)).all()):
         wrong = next((value for value in mask.ravel().tolist() if value not in (0, 1)), mask.dtype)
         raise ValueError(f"{what} has the value {wrong!r}: masks have 0 and 1, or false and true, in each row")
     return mask.ravel().astype(bool)
-
-
-def _line(keys: list[list[Any]], at: int) -> str:
-    """Return the line of a list of ids for a row: the id of a node, or both ids of an edge."""
-    key = [values[at] for values in keys]
-    return json.dumps(key if len(key) > 1 else key[0])
 
 
 def _plain(values: Any) -> list[Any]:
@@ -354,24 +376,42 @@ def _plain(values: Any) -> list[Any]:
     return [value.decode() if isinstance(value, bytes) else value for value in plain]
 
 
-def _write_parquet(path: pathlib.Path, batches: Iterator[_Rows], source: str) -> None:
-    parquet = _module("pyarrow.parquet", "tables")
-    pyarrow = _module("pyarrow", "tables")
-    writer = None
-    try:
+def _schema(table: _Table, columns: list[str]) -> Any:
+    """Return the types of columns, which hold the values of all rows and files: 1 and 0.5 are floats, and null has any type."""
+    pyarrow = load_module("pyarrow", "tables")
+    schema = None
+    for file in table.files:
+        batches = _read(file, table.keys, columns)
+        # The type of a dataset in HDF5 is the type of all of its rows.
+        for rows in itertools.islice(batches, 1) if format_of(file, table.keys).name == "hdf5" else batches:
+            of_rows = _arrow_table(pyarrow, rows, file).schema
+            try:
+                schema = of_rows if schema is None else pyarrow.unify_schemas([schema, of_rows], promote_options="permissive")
+            except pyarrow.ArrowException as error:
+                raise ValueError(f"{file}: the rows have columns of different types: {error}") from error
+    return schema
+
+
+def _write_parquet(path: pathlib.Path, schema: Any, batches: Iterator[_Rows], source: pathlib.Path) -> None:
+    parquet = load_module("pyarrow.parquet", "tables")
+    pyarrow = load_module("pyarrow", "tables")
+    num_rows = 0
+    with contextlib.ExitStack() as opened:
         for rows in batches:
-            arrays = {name: _arrow(pyarrow, values, f"{source}: column {name!r}") for name, values in rows.items()}
-            table = pyarrow.table(arrays)
-            if writer is None:
-                writer = parquet.ParquetWriter(path, table.schema)
-            writer.write_table(table.cast(writer.schema))
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"{source}: its rows have columns of different types: {error}") from error
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is None:
+            if num_rows == 0:
+                writer = opened.enter_context(parquet.ParquetWriter(path, schema))
+            table = _arrow_table(pyarrow, rows, source)
+            try:
+                writer.write_table(table.cast(schema))
+            except pyarrow.ArrowException as error:
+                raise ValueError(f"{source}: the rows have columns of different types: {error}") from error
+            num_rows += table.num_rows
+    if num_rows == 0:
         raise ValueError(f"{source} has no rows")
+
+
+def _arrow_table(pyarrow: Any, rows: _Rows, source: pathlib.Path) -> Any:
+    return pyarrow.table({name: _arrow(pyarrow, values, f"{source}: column {name!r}") for name, values in rows.items()})
 
 
 def _arrow(pyarrow: Any, values: Any, what: str) -> Any:
@@ -426,15 +466,26 @@ class _Chunks:
                     f"`etype_label` names the label {label!r} of the edges {name}: labels of edges are read from tables only. "
                     "Convert the configuration of the tables, or remove `etype_label` and `etype_label_property`"
                 )
-        for name, label in zip(info.get("ntype_label", []), info.get("ntype_label_property", [])):
-            metadata["node_data"][name]["label"] = metadata["node_data"][name].pop(label)
+        # All features and labels are taken out before any gets its new name, which another one may have.
+        taken: list[tuple[dict[str, Any], str, Any, str]] = []
         for kind, sizes in (("node_data", "nfeat_size"), ("edge_data", "efeat_size")):
             for number, (name, of_type) in enumerate(info.get(sizes, {}).items()):
-                arrays = [self._whole(metadata[kind][name].pop(feature)) for feature in of_type]
+                given = metadata[kind][name]
+                arrays = [self._whole(given.pop(feature)) for feature in of_type]
                 if arrays:
                     written = f"{kind}-{number}.npy"
                     np.save(self.folder / written, np.concatenate(arrays, axis=1).astype(np.float32))
-                    metadata[kind][name]["feat"] = {"format": {"name": "numpy"}, "data": [written]}
+                    feat = {"format": {"name": "numpy"}, "data": [written]}
+                    taken.append((given, "feat", feat, f"{kind} of {name}: `{sizes}` does not name"))
+        for name, label in zip(labels, info.get("ntype_label_property", [])):
+            given = metadata["node_data"][name]
+            if label in info.get("nfeat_size", {}).get(name, {}):
+                raise ValueError(f"`nfeat_size` names the label {label!r} of {name}, which would be its feature too: remove it there")
+            taken.append((given, "label", given.pop(label), f"node_data of {name}: `ntype_label_property` does not name"))
+        for given, attribute, array, what in taken:
+            if attribute in given:
+                raise ValueError(f"{what} {attribute!r}, and the name is needed: rename this array")
+            given[attribute] = array
 
     def _whole(self, array: dict[str, Any]) -> np.ndarray:
         """Return all rows of a converted array as a matrix."""
@@ -460,7 +511,7 @@ class _Chunks:
 
 def _matrix(path: pathlib.Path, what: str, num_columns: int) -> np.ndarray:
     """Return the columns of a Parquet file side by side, or the rows of its only column."""
-    table = _module("pyarrow.parquet", "chunks in Parquet").read_table(path)
+    table = load_module("pyarrow.parquet", "chunks in Parquet").read_table(path)
     if table.num_columns != num_columns:
         raise ValueError(f"{path}: the {what} have {table.num_columns} columns, expected {num_columns}: {table.column_names}")
     columns = [column.to_numpy() for column in table.columns]

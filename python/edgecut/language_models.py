@@ -11,8 +11,8 @@ does not grow with the table.
 """
 
 import argparse
+import contextlib
 import decimal
-import glob
 import hashlib
 import json
 import os
@@ -21,9 +21,8 @@ import re
 import sys
 
 from .convert import read_conf
+from .table_files import format_of, rows_of, table_files
 
-CSV_ENDINGS = (".csv", ".tsv", ".txt")
-PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
 # The texts that are missing values, as in the tables of `partition-graph`. A missing text is an empty one here.
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "None"]
 TRANSFORMS = {
@@ -41,59 +40,15 @@ class ConfigurationError(ValueError):
     """A configuration or a table that cannot be used."""
 
 
-def table_files(folder, patterns, at):
-    """Return the files of a table in their order, and the paths that give `partition-graph` the same order."""
-    found, wholes = [], []
-    for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        for start in (folder, pathlib.Path()):
-            start = pathlib.Path(os.path.abspath(start))
-            whole = start / pattern
-            matched = [whole]
-            if not whole.exists():
-                # Unlike the functions of `glob`, this one finds names that start with a point, as `partition-graph` does.
-                top = pathlib.Path(whole.anchor) if os.path.isabs(pattern) else start
-                matched = list(top.glob(str(whole.relative_to(top))))
-                whole = pathlib.Path(glob.escape(str(start))) / pattern
-            matched = [file for path in matched for file in files_below(path, at)]
-            if matched:
-                break
-        if not matched:
-            raise ConfigurationError(f"{at}.files: there is no file {folder / pattern}")
-        found += matched
-        wholes.append(str(whole))
-    # The order of the components, as Rust compares paths, in which `..` comes before all names.
-    found.sort(key=lambda path: [(part != "..", os.fsencode(part)) for part in path.parts])
-    # `partition-graph` reads columns from the names of folders below a pattern, such as `year=2020`. The order of other
-    # files is that of any pattern that names each of them. No path depends on how the configuration is named.
-    if any("=" in folder for file in found for folder in file.parts[:-1]):
-        return found, wholes
-    beside = pathlib.Path(os.path.abspath(folder))
-    if all(file.is_relative_to(beside) and ".." not in file.parts for file in found):
-        return found, [str(file.relative_to(beside)) for file in found]
-    return found, list(map(str, found))
-
-
-def files_below(path, at):
-    """Return a file, or the files in a folder and in its partitions, such as `year=2020`."""
-    if not path.is_dir():
-        return [path]
-    entries = [entry for entry in path.iterdir() if not entry.name.startswith(("_", "."))]
-    for entry in entries:
-        if entry.is_dir() and "=" not in entry.name[1:]:
-            raise ConfigurationError(f"{at}.files: {path} contains the folder {entry.name}: name the files by a pattern")
-    return [file for entry in entries for file in files_below(entry, at)]
-
-
-def format_of(file, table, at):
-    """Return the separator of a CSV file, or None for Parquet."""
-    given = table.get("format") or {}
-    name = given.get("name", "").lower()
-    stem = file.name.removesuffix(".gz").removesuffix(".zst")
-    if name == "parquet" or (not name and stem.endswith(PARQUET_ENDINGS)):
-        return None
-    if name == "csv" or (not name and stem.endswith(CSV_ENDINGS)):
-        return given.get("separator", "\t" if not name and stem.endswith(".tsv") else ",")
-    raise ConfigurationError(f"{at}.files: the format of {file} is not known: set format to csv or parquet")
+@contextlib.contextmanager
+def errors_of(at):
+    """Name the table in errors of its files."""
+    try:
+        yield
+    except ConfigurationError:
+        raise
+    except ValueError as error:
+        raise ConfigurationError(f"{at}: {error}") from error
 
 
 def missing_values(table, feature, defaults, at):
@@ -114,54 +69,12 @@ def number_of(text):
     return decimal.Decimal(text) if is_number else None
 
 
-def texts(files, table, column, is_missing, at):
+def texts(files, table, column, is_missing):
     """Yield the texts of a column in pieces; a missing value is an empty text."""
-    import pyarrow
-    import pyarrow.csv
-    import pyarrow.parquet
-
     for file in files:
-        separator = format_of(file, table, at)
-        if separator is None:
-            parquet = pyarrow.parquet.ParquetFile(file)
-            names = parquet.schema_arrow.names
-            batches = parquet.iter_batches(BATCH_SIZE, columns=[column]) if column in names else ()
-        else:
-            stream = pyarrow.input_stream(str(file), compression=compression(file))
-            names = header(file, separator)
-            # A blank line of a file with one column is a row without a value.
-            parse = pyarrow.csv.ParseOptions(
-                delimiter=separator, newlines_in_values=True, ignore_empty_lines=len(names) > 1
-            )
-            convert = pyarrow.csv.ConvertOptions(
-                include_columns=[column] if column in names else [], column_types={column: pyarrow.string()}
-            )
-            batches = pyarrow.csv.open_csv(stream, parse_options=parse, convert_options=convert)
-        if column not in names:
-            raise ConfigurationError(f"{at}: there is no column {column} in {file}; its columns are {', '.join(names)}")
-        for batch in batches:
+        for batch in rows_of(file, format_of(file, table), [column], BATCH_SIZE):
             values = [("" if value is None else str(value)) for value in batch.column(0).to_pylist()]
             yield ["" if is_missing(value) else value for value in values]
-
-
-def compression(file):
-    with open(file, "rb") as opened:
-        start = opened.read(4)
-    if start[:2] == b"\x1f\x8b":
-        return "gzip"
-    return "zstd" if start == b"\x28\xb5\x2f\xfd" else None
-
-
-def header(file, separator):
-    """Return the names of the columns of a CSV file."""
-    import csv
-    import io
-
-    import pyarrow
-
-    with pyarrow.input_stream(str(file), compression=compression(file)) as stream:
-        lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-        return next(csv.reader(lines, delimiter=separator), [])
 
 
 class LanguageModel:
@@ -279,7 +192,8 @@ def run(path, device="cpu", tell=lambda text: None):
             texts_of = [one for one in features if (one.get("transform") or {}).get("name") in TRANSFORMS]
             if not texts_of:
                 continue
-            files, table["files"] = table_files(path.parent, table["files"], at)
+            with errors_of(f"{at}.files"):
+                files, table["files"] = table_files(path.parent, table["files"])
             models, pieces, keys = [], [], []
             for feature in texts_of:
                 name = feature["transform"]["name"]
@@ -294,13 +208,14 @@ def run(path, device="cpu", tell=lambda text: None):
                 model = LanguageModel(at, feature.get("feature_name", column), feature["transform"], device)
                 models.append(model)
                 is_missing = missing_values(table, feature, conf.get("na_values", MISSING), at)
-                pieces.append(texts(files, table, column, is_missing, at))
+                pieces.append(texts(files, table, column, is_missing))
                 kept = {key: feature[key] for key in ("out_dtype",) if key in feature}
                 keys += [{"feature_col": name, **kept} for name in model.columns()]
             out_dir.mkdir(exist_ok=True)
             file = out_dir / f"{kind}-{number}.parquet"
             partial = file.with_suffix(".partial")
-            num_rows = write_vectors(partial, models, pieces)
+            with errors_of(at):
+                num_rows = write_vectors(partial, models, pieces)
             os.replace(partial, file)
             tell(f"{at}: {num_rows} rows of {', '.join(model.name for model in models)} in {file}")
             num_features += len(models)

@@ -56,6 +56,7 @@ class Threads:
         self._number = number
         self._worker_init_fn = worker_init_fn
         self._has_started = False
+        self._may_work = threading.Event()
         self._process = os.getpid()
         self.started: list[Future[Any]] = []
         _queues.add(self._tasks)
@@ -68,6 +69,13 @@ class Threads:
         if self._has_started:
             return
         self._has_started = True
+        try:
+            self._start_each(timeout)
+        finally:
+            # The threads make no batch before, so that no `transform` draws random numbers between the two looks at them.
+            self._may_work.set()
+
+    def _start_each(self, timeout: float | None) -> None:
         before = _random_states()
         for i in range(self._number):
             first: list[_Task] = []
@@ -76,7 +84,8 @@ class Threads:
                 self.started.append(started)
                 first.append((started, _started, (self._worker_init_fn, i)))
             # The threads do not refer to this object, which ends them when it is dropped.
-            thread = threading.Thread(target=_work, args=(self._tasks, first), name=f"edgecut batches {i}", daemon=True)
+            arguments = (self._tasks, first, self._may_work)
+            thread = threading.Thread(target=_work, args=arguments, name=f"edgecut batches {i}", daemon=True)
             _running.add(thread)
             thread.start()
         wait(self.started, timeout, FIRST_EXCEPTION)
@@ -85,7 +94,7 @@ class Threads:
                 "the random numbers of the whole program have changed while `worker_init_fn` ran, which threads share with the "
                 "program: the numbers that the program draws next depend on `num_workers`. Let `worker_init_fn` draw from a "
                 "generator of its own, and seed none of the whole program",
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def submit(self, make: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -107,11 +116,12 @@ class Threads:
             self.close()
 
 
-def _work(tasks: _Tasks, first: list[_Task]) -> None:
-    """Run the first tasks, and then the tasks of a queue until it has None."""
+def _work(tasks: _Tasks, first: list[_Task], may_work: threading.Event) -> None:
+    """Run the first tasks, and then, once the threads may work, the tasks of a queue until it has None."""
     # A thread keeps no task that it has run, nor the loader of the task.
     while first:
         _run(*first.pop())
+    may_work.wait()
     for task in iter(tasks.get, None):
         _run(*task)
         del task

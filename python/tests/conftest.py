@@ -13,6 +13,22 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 300
 PROGRAMS = pathlib.Path(os.environ.get("EDGECUT_BIN", ROOT / "target" / "release"))
 
+# The variables of launchers, of which the programs of tests would take their rank.
+_OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "NODE_RANK", "JOB_COMPLETION_INDEX", "MASTER_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI")
+for name in [name for name in os.environ if name.startswith(_OF_LAUNCHERS)]:
+    del os.environ[name]
+
+_started = []
+
+
+@pytest.fixture(autouse=True)
+def started_processes_end():
+    """Kill the processes of `start` that a failed test leaves behind."""
+    yield
+    while _started:
+        with _started.pop() as process:
+            process.kill()
+
 
 def run(program, *flags):
     """Run a program of Edgecut, and return its standard output."""
@@ -95,6 +111,7 @@ def start(program, world_size, *arguments, only=None):
         code = [program] if isinstance(program, pathlib.Path) else ["-c", program]
         command = [sys.executable, *map(str, [*code, *arguments])]
         ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    _started.extend(ranks)
     return ranks
 
 

@@ -1,6 +1,7 @@
 """Tables of GraphStorm and chunks of DGL that `edgecut.convert` converts: the parts are those of the same data in other files."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -310,6 +311,56 @@ def test_chunks_that_would_lose_something_are_refused(tmp_path, ends, info, why)
     with pytest.raises(ValueError, match=why):
         convert.convert(tmp_path, tmp_path / "converted")
     assert not (tmp_path / "converted").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "info", "why"),
+    [
+        # The names of the features and of the label are the new names of other arrays.
+        ({"label": "x", "no": "y"}, {"ntype_label_property": ["no"], "nfeat_size": {"n": {"label": 1}}}, None),
+        ({"label": "x", "feat": "y"}, {"ntype_label_property": ["feat"], "nfeat_size": {"n": {"label": 1}}}, None),
+        ({"feat": "x", "label": "y"}, {"ntype_label_property": ["label"], "nfeat_size": {"n": {"feat": 1}}}, None),
+        (
+            {"feat": "x", "no": "y", "age": "x"},
+            {"ntype_label_property": ["no"], "nfeat_size": {"n": {"age": 1}}},
+            "node_data of n: `nfeat_size` does not name 'feat', and the name is needed: rename this array",
+        ),
+        (
+            {"label": "x", "no": "y"},
+            {"ntype_label_property": ["no"]},
+            "node_data of n: `ntype_label_property` does not name 'label', and the name is needed: rename this array",
+        ),
+        (
+            {"no": "y"},
+            {"ntype_label_property": ["no"], "nfeat_size": {"n": {"no": 1}}},
+            "`nfeat_size` names the label 'no' of n, which would be its feature too: remove it there",
+        ),
+    ],
+)
+def test_names_of_attributes_of_gsprocessing_do_not_meet(tmp_path, names, info, why):
+    values = {"x": [0.5, 1.5], "y": [1, 0]}
+    for name, of_name in names.items():
+        pyarrow.parquet.write_table(pyarrow.table({name: values[of_name]}), tmp_path / f"{name}.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"src": [0, 1], "dst": [1, 0]}), tmp_path / "edges.parquet")
+    metadata = {
+        "node_type": ["n"],
+        "num_nodes_per_chunk": [[2]],
+        "edge_type": ["n:to:n"],
+        "num_edges_per_chunk": [[2]],
+        "edges": {"n:to:n": {"format": {"name": "parquet"}, "data": ["edges.parquet"]}},
+        "node_data": {"n": {name: {"format": {"name": "parquet"}, "data": [f"{name}.parquet"]} for name in names}},
+        "edge_data": {},
+        "graph_info": {"ntype_label": ["n"], **info},
+    }
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
+    if why is not None:
+        with pytest.raises(ValueError, match=re.escape(why)):
+            convert.convert(tmp_path, tmp_path / "converted")
+        return
+    written = json.loads((convert.convert(tmp_path, tmp_path / "converted") / "metadata.json").read_text())
+    arrays = {name: np.load(tmp_path / "converted" / array["data"][0]) for name, array in written["node_data"]["n"].items()}
+    assert arrays.keys() == {"feat", "label"}
+    assert arrays["feat"].ravel().tolist() == values["x"] and arrays["label"].tolist() == values["y"]
 
 
 def test_the_output_of_gsprocessing_has_features_and_labels(data, tmp_path):

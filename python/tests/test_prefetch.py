@@ -2,10 +2,13 @@
 
 import contextlib
 import gc
+import os
 import random
 import subprocess
 import sys
 import threading
+import traceback
+import warnings
 import weakref
 
 import numpy as np
@@ -194,6 +197,31 @@ def test_workers_that_change_the_random_numbers_of_the_program_warn_and_leave_th
             orders.append(torch.cat([batch.input_id for batch in load(shuffle=True, **more)]).tolist())
         assert not more or [warning.filename for warning in found] == [__file__]
     assert all(order == orders[0] for order in orders)
+
+
+def waits_for_work(name):
+    """Return true if a thread of this name waits for an event and not for a batch."""
+    frames = sys._current_frames()
+    stacks = [traceback.extract_stack(frames[thread.ident]) for thread in threading.enumerate() if thread.name == name]
+    return any(stack[-1].name == "wait" and all(frame.name != "_run" for frame in stack) for stack in stacks)
+
+
+def test_a_transform_that_draws_while_workers_start_is_no_fault_of_theirs():
+    has_drawn = threading.Event()
+
+    def transform(batch):
+        torch.rand(1)
+        has_drawn.set()
+        return batch
+
+    def init(number):
+        # The first thread has no more to start, and either waits or makes batches.
+        while number == 1 and not has_drawn.is_set() and not waits_for_work("edgecut batches 0"):
+            os.sched_yield()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(load(num_workers=2, worker_init_fn=init, transform=transform))) == 6
 
 
 def test_the_error_of_a_worker_does_not_wait_for_the_others():

@@ -6,13 +6,13 @@ use edgecut_dist_sampler::{SamplerConfig, ServerList};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, FeatureDtype, NodeTypeId, Part};
 use edgecut_partition::{PartitionOptions, partition};
-use edgecut_testing::free_ports;
+use edgecut_testing::{Process, free_ports, unplace};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,30 +41,19 @@ impl Parts {
     }
 }
 
-/// A process that is killed at the end of the test.
-struct Process(Child);
-
-impl Process {
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.0.id() as i32), signal).expect("the process runs");
-    }
-
-    fn end(&mut self) -> ExitStatus {
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = self.0.try_wait().expect("wait for a child") {
-                return status;
-            }
-            assert!(begin.elapsed() < PATIENCE, "the process does not end");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
+fn signal(process: &Process, signal: Signal) {
+    kill(Pid::from_raw(process.id() as i32), signal).expect("the process runs");
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// Waits until a process ends.
+fn end(process: &mut Process) -> ExitStatus {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = process.try_wait().expect("wait for a child") {
+            return status;
+        }
+        assert!(begin.elapsed() < PATIENCE, "the process does not end");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -75,9 +64,7 @@ fn list_of(ports: &[u16]) -> String {
 fn command(parts: &Path, list: &str, rank: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sampling-server"));
     command.arg("--dataset-root-dir").arg(parts).args(["--servers", list, "--server-rank", &rank.to_string()]);
-    for name in ["EDGECUT_TOKEN", "EDGECUT_TOKEN_FILE", "EDGECUT_SERVERS", "EDGECUT_LISTEN_ADDR", "RANK"] {
-        command.env_remove(name);
-    }
+    unplace(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -86,7 +73,7 @@ fn command(parts: &Path, list: &str, rank: usize) -> Command {
 fn server(parts: &Path, list: &str, rank: usize, status: u16) -> Process {
     let mut command = command(parts, list, rank);
     command.args(["--status-addr", &format!("127.0.0.1:{status}")]).stderr(Stdio::null());
-    Process(command.spawn().expect("start a server"))
+    Process::start(&mut command)
 }
 
 /// Returns the status and the text of an HTTP reply; `None` if nobody answers.
@@ -121,7 +108,7 @@ fn metric(status: u16, name: &str) -> u64 {
 }
 
 fn resident_kib(process: &Process) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).expect("the process runs");
+    let text = std::fs::read_to_string(format!("/proc/{}/status", process.id())).expect("the process runs");
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
@@ -195,7 +182,7 @@ fn client_command(list: &str) -> Command {
 }
 
 fn client_process(list: &str) -> Process {
-    Process(client_command(list).spawn().expect("start a client"))
+    Process::start(&mut client_command(list))
 }
 
 #[test]
@@ -239,7 +226,7 @@ fn servers_outlive_clients_and_each_other() {
 
     // The requests of a client that is killed are canceled.
     let before = metric(status[0], "edgecut_batches_total") + metric(status[1], "edgecut_batches_total");
-    let flood = Process(client_command(&list).env(FLOOD, "1").spawn().expect("start a client"));
+    let flood = Process::start(client_command(&list).env(FLOOD, "1"));
     wait_until("a flood", || metric(status[0], "edgecut_requests_in_progress") > 500);
     drop(flood);
     wait_until("the end of the flood", || metric(status[0], "edgecut_requests_in_progress") == 0);
@@ -247,8 +234,8 @@ fn servers_outlive_clients_and_each_other() {
     assert!(made < FLOOD_BATCHES * 3 / 4, "{made} batches were made for a client that is gone");
 
     // A server that is killed is named.
-    servers[1].signal(Signal::SIGKILL);
-    servers[1].end();
+    signal(&servers[1], Signal::SIGKILL);
+    end(&mut servers[1]);
     let error = sample(&graph, 20).expect_err("a server is missing");
     assert!(error.contains(&format!("server 127.0.0.1:{}", ports[1])), "{error}");
     wait_until("unreadiness", || get(status[0], "/readyz").is_some_and(|(code, _)| code == 503));
@@ -258,8 +245,8 @@ fn servers_outlive_clients_and_each_other() {
     wait_until("batches", || sample(&graph, 20) == Ok(expected));
 
     for server in &mut servers {
-        server.signal(Signal::SIGTERM);
-        assert_eq!(server.end().code(), Some(0));
+        signal(server, Signal::SIGTERM);
+        assert_eq!(end(server).code(), Some(0));
     }
 }
 
@@ -275,7 +262,7 @@ fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
         let mut command = command(&parts.path(), &list, rank);
         command.args(["--heartbeat-timeout", &SILENCE.as_secs().to_string()]).stderr(Stdio::null());
         command.args(["--status-addr", &format!("127.0.0.1:{}", status[rank])]);
-        Process(command.spawn().expect("start a server"))
+        Process::start(&mut command)
     };
     let servers = [start(0), start(1)];
     status.iter().for_each(|&port| wait_until_ready(port));
@@ -285,23 +272,23 @@ fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
     let expected = sample(&graph, 20).expect("batches");
 
     // A pause that is shorter than the silence delays a batch only.
-    servers[1].signal(Signal::SIGSTOP);
+    signal(&servers[1], Signal::SIGSTOP);
     let short = std::thread::scope(|scope| {
         let batches = scope.spawn(|| sample(&graph, 20));
         std::thread::sleep(PAUSE);
-        servers[1].signal(Signal::SIGCONT);
+        signal(&servers[1], Signal::SIGCONT);
         batches.join().expect("no panic")
     });
     assert_eq!(short, Ok(expected));
 
-    servers[1].signal(Signal::SIGSTOP);
+    signal(&servers[1], Signal::SIGSTOP);
     let error = sample(&graph, 20).expect_err("a server is silent");
     let named = format!("server 127.0.0.1:{}", ports[1]);
     assert!(error.contains(&named), "{error}");
     let (_, silent) = error.split_once("no sign of life for ").unwrap_or_else(|| panic!("{error}"));
     let seconds: f64 = silent.split(' ').next().and_then(|number| number.parse().ok()).expect("a number of seconds");
     assert!(seconds >= SILENCE.as_secs_f64(), "{error}");
-    servers[1].signal(Signal::SIGCONT);
+    signal(&servers[1], Signal::SIGCONT);
     wait_until("batches", || sample(&graph, 20) == Ok(expected));
 }
 
@@ -312,7 +299,7 @@ fn features_are_converted_on_all_servers_alike() {
     let list = list_of(&ports);
     let start = |rank: usize, dtype: &str| {
         let mut command = command(&parts.path(), &list, rank);
-        Process(command.args(["--feature-dtype", dtype]).stderr(Stdio::null()).spawn().expect("start a server"))
+        Process::start(command.args(["--feature-dtype", dtype]).stderr(Stdio::null()))
     };
     let mut servers = [start(0, "int8"), start(1, "int8")];
     let (_cluster, graph) = connect(&list);
@@ -332,8 +319,8 @@ fn features_are_converted_on_all_servers_alike() {
     }
     assert!(all.features == expected);
     // Servers with different types do not serve together.
-    servers[1].signal(Signal::SIGTERM);
-    servers[1].end();
+    signal(&servers[1], Signal::SIGTERM);
+    end(&mut servers[1]);
     servers[1] = start(1, "f16");
     let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
     let at = ServerList::parse(&list, ServiceConfig::new(None)).expect("a list");
@@ -360,10 +347,10 @@ fn what_cannot_be_served_is_one_error() {
         (command(&parts.path(), "127.0.0.1:7,127.0.0.1:7", 1), 2, "names 127.0.0.1:7 twice"),
     ] {
         let mut command = command;
-        let mut process = Process(command.spawn().expect("start a server"));
-        let ended = process.end();
+        let mut process = Process::start(&mut command);
+        let ended = end(&mut process);
         let mut text = String::new();
-        process.0.stderr.take().expect("a pipe").read_to_string(&mut text).expect("the error");
+        process.stderr.take().expect("a pipe").read_to_string(&mut text).expect("the error");
         assert_eq!(ended.code(), Some(status), "{text}");
         assert!(text.contains(expected) && text.lines().count() == 1, "{text}");
     }
@@ -393,12 +380,12 @@ fn the_kubernetes_manifest_starts_servers_as_it_is() {
         command.envs(names.iter().zip([list.as_str(), &server.to_string(), "a secret of the tests"]));
         command.arg(flag(folder)).arg(parts.path());
         command.args([flag(status_addr), format!("127.0.0.1:{}", status[server])]);
-        Process(command.stderr(Stdio::null()).spawn().expect("start a server"))
+        Process::start(command.stderr(Stdio::null()))
     };
     let mut servers = [start(0), start(1)];
     status.iter().for_each(|&port| wait_until_ready(port));
     for server in &mut servers {
-        server.signal(Signal::SIGTERM);
-        assert_eq!(server.end().code(), Some(0));
+        signal(server, Signal::SIGTERM);
+        assert_eq!(end(server).code(), Some(0));
     }
 }

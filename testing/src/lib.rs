@@ -1,9 +1,13 @@
-//! Tests that need something a machine may lack, such as Slurm or a browser, and executable files and free ports for
-//! tests.
+//! Tests that need something a machine may lack, such as Slurm or a browser, and processes, executable files and free ports
+//! for tests.
 //!
 //! Such a test calls [`skip`]. A skipped test counts as passed, so where `EDGECUT_REQUIRE` is set, as in CI, `skip` fails
 //! the test instead. `EDGECUT_MAY_LACK` lists the needs that may be missing all the same, separated by commas.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod process;
+
+pub use process::{Process, unplace};
 
 use socket2::{Domain, Socket, Type};
 use std::fmt::Display;

@@ -3,8 +3,9 @@
 // Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
+use edgecut_testing::Process;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -118,7 +119,7 @@ fn call_echo(mut stream: SecureStream) {
 /// A worker process, killed on drop.
 pub(crate) struct Worker {
     pub(crate) rank: usize,
-    child: Child,
+    child: Process,
     lines: Receiver<String>,
 }
 
@@ -132,7 +133,7 @@ impl Worker {
             Some(token) => command.env("EDGECUT_TOKEN", token),
             None => command.env_remove("EDGECUT_TOKEN"),
         };
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
         let (sender, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
@@ -173,12 +174,5 @@ impl Worker {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

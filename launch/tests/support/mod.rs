@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
 use anyhow::{Context, bail};
-use edgecut_testing::free_port;
+use edgecut_testing::{Process, free_port};
 use std::fmt::Display;
 use std::fs;
 use std::io::Read;
@@ -319,7 +319,7 @@ impl Lab {
     /// Starts `launch`.
     pub(crate) fn spawn(&self, flags: &[&str]) -> Running {
         let mut command = self.launch(flags);
-        Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        Running::new(Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped())))
     }
 
     /// Returns the live processes of the lab's jobs, on all hosts.
@@ -378,7 +378,7 @@ impl Drop for Lab {
 
 /// A running `launch`.
 pub(crate) struct Running {
-    pub(crate) child: Child,
+    pub(crate) child: Process,
     out: std::thread::JoinHandle<String>,
     err: std::thread::JoinHandle<String>,
     seen: std::sync::Arc<std::sync::Mutex<String>>,
@@ -393,7 +393,7 @@ pub(crate) struct Run {
 }
 
 impl Running {
-    fn new(mut child: Child) -> Self {
+    fn new(mut child: Process) -> Self {
         let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
         let reader = |mut pipe: Box<dyn Read + Send>| {
             let seen = seen.clone();

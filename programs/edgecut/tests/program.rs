@@ -1,6 +1,7 @@
 //! The program `edgecut`, which starts the other programs.
 
-use edgecut_testing::{Need, copy_executable, skip, write_executable};
+use edgecut_cli::COMMANDS;
+use edgecut_testing::{Need, copy_executable, skip, unplace, write_executable};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -20,6 +21,7 @@ fn programs(test: &str) -> Option<PathBuf> {
 }
 
 fn run(command: &mut Command) -> Output {
+    unplace(command);
     command.stdin(Stdio::null()).output().expect("a started program")
 }
 
@@ -86,6 +88,27 @@ fn every_command_runs_its_program_and_shows_its_name() {
     let failed = edgecut(program, &["train", "node", "--no-such-flag"]);
     assert_eq!(failed.status.code(), Some(2));
     assert!(stderr(&failed).contains("Usage: edgecut train node"), "{}", stderr(&failed));
+}
+
+#[test]
+fn commands_of_tests_take_no_rank_from_a_launcher() {
+    let mut again = Command::new(std::env::current_exe().expect("this test program"));
+    again.args(["--exact", "every_command_runs_its_program_and_shows_its_name"]);
+    let output = again.envs([("RANK", "1"), ("WORLD_SIZE", "2"), ("SLURM_PROCID", "1")]).output().expect("a test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// `edgecut` asks all programs beside it for their command lines, as in `edgecut completions`.
+#[test]
+fn the_image_has_the_programs_of_all_commands() {
+    let image = include_str!("../../../Dockerfile");
+    let installed: Vec<&str> =
+        image.split_whitespace().filter_map(|word| word.strip_prefix("target/release/")).collect();
+    for program in COMMANDS.iter().map(|command| command.program).chain(["edgecut"]) {
+        assert!(installed.contains(&program), "{program} is not in the image: {installed:?}");
+    }
+    let build = image.lines().find_map(|line| line.strip_prefix("#   ")).expect("the command that builds the image");
+    assert!(include_str!("../../../docs/src/schedulers.md").contains(build), "the guide builds it as {build}");
 }
 
 #[test]

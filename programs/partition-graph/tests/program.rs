@@ -5,6 +5,7 @@ use crate::graphs;
 use edgecut_graph::{DiskPartId, EdgeTypeId, FeatureDtype, META_FILE, Meta, NodeTypeId, Part, map_npy, write_npy};
 use edgecut_output::host_tag;
 use edgecut_partition::{cut_matrix, verify};
+use edgecut_testing::Process;
 use graphs::{contents, names};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -445,7 +446,7 @@ fn a_result_that_cannot_be_printed_is_an_error() {
 /// A run that writes about 300 MB, of which its hidden folder has a part.
 struct Running {
     root: tempfile::TempDir,
-    child: Child,
+    child: Process,
     partial: PathBuf,
 }
 
@@ -465,7 +466,7 @@ const ATTEMPTS: usize = 20;
 
 fn start_and_wait_for_files() -> Running {
     let root = tempfile::tempdir().unwrap();
-    let child = large(root.path()).spawn().unwrap();
+    let child = Process::start(&mut large(root.path()));
     let partial = root.path().join(format!(".2-parts.partial-{}-{}-0", host_tag(), child.id()));
     let since = Instant::now();
     while !partial.join("part_1/nodes/node/original_ids.npy").exists() && !root.path().join("2-parts").exists() {
@@ -527,8 +528,8 @@ fn a_signal_during_metis_ends_a_run_like_any_other() {
     let at = root.path().to_str().unwrap();
     let arguments = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "8", "--num-channels", "1"];
     let sizes = ["--avg-num-nodes", "300000", "--avg-degree", "20"];
-    let mut child =
-        program(&[&arguments[..], &sizes].concat()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut command = program(&[&arguments[..], &sizes].concat());
+    let mut child = Process::start(command.stdout(Stdio::null()).stderr(Stdio::piped()));
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     // A phase is printed when it ends, and METIS runs right after preparing.

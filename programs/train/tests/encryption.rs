@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_testing::free_port;
-use programs::{Folder, assert_error, end, fake_parts, rank, run, stderr, train};
+use programs::{Folder, Process, assert_error, end, fake_parts, rank, run, stderr, train};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -48,7 +48,7 @@ fn a_rank_without_the_flag_is_refused_and_both_say_so() {
     let start = |number, flags: &[&str]| {
         let mut command: Command = rank(&parts.path, number, 2, port);
         command.env("EDGECUT_TOKEN", SECRET).args(flags);
-        command.spawn().expect("start a rank")
+        Process::start(&mut command)
     };
     let ranks = [start(0, &["--encrypt"]), start(1, &[])];
     let outputs: Vec<Output> = ranks.into_iter().map(end).collect();

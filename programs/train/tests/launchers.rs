@@ -4,25 +4,26 @@ use crate::programs;
 
 use edgecut_testing::{Need, free_port, skip};
 use programs::{
-    Folder, TRAIN, assert_error, end, error_of, node, parts, run, send, stderr, train_or_evaluate, unplace, wait_until,
+    Folder, Process, TRAIN, assert_error, end, error_of, node, parts, run, send, stderr, train_or_evaluate, unplace,
+    wait_until,
 };
 use rustix::process::Signal;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
-fn start(parts: &Path, variables: Variables<'_>) -> Child {
+fn start(parts: &Path, variables: Variables<'_>) -> Process {
     let mut command = node(parts);
     command.args(["--num-epochs", "1", "--rendezvous-timeout", "100"]).envs(variables.iter().copied());
-    command.spawn().expect("start train")
+    Process::start(&mut command)
 }
 
 /// Starts one process for each set of variables. All of them must succeed.
 fn trains(parts: &Path, ranks: &[Variables<'_>]) {
-    let children: Vec<Child> = ranks.iter().map(|variables| start(parts, variables)).collect();
+    let children: Vec<Process> = ranks.iter().map(|variables| start(parts, variables)).collect();
     for child in children {
         let output = end(child);
         assert!(output.status.success(), "{}", stderr(&output));
@@ -181,7 +182,7 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
         command.envs(names.iter().zip(values)).env("JOB_COMPLETION_INDEX", index);
         command.args(["node", "--num-epochs", epochs, "--dataset-root-dir"]).arg(&parts.path).args(&args);
         command.arg("--checkpoint-dir").arg(dir.path());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train")
+        Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     };
     // Rank 0 is killed, and Kubernetes starts the containers of both pods again.
     let mut killed = pod("0", "100000");
@@ -242,7 +243,7 @@ fn the_environment_names_the_address_to_listen_on() {
         command
     };
     assert_error(&run(&mut rank("0")), &["192.0.2.1"]);
-    let started = ["0", "1"].map(|k| rank(k).args(["--listen-addr", "127.0.0.1"]).spawn().expect("start train"));
+    let started = ["0", "1"].map(|k| Process::start(rank(k).args(["--listen-addr", "127.0.0.1"])));
     for child in started {
         let output = end(child);
         assert!(output.status.success(), "the flag wins: {}", stderr(&output));

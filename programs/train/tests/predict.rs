@@ -9,9 +9,9 @@ use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
 use programs::{
-    Parts, Scratch, TRAIN, assert_close, assert_error, assert_refused, assert_same, error_of, fake_parts, json_of,
-    link_parts, parts, predict, predicted, program, run, scratch, stderr, succeeded, train_or_evaluate, trained,
-    typed_parts, unplace,
+    Parts, Process, Scratch, TRAIN, assert_close, assert_error, assert_refused, assert_same, error_of, fake_parts,
+    json_of, link_parts, parts, predict, predicted, program, run, scratch, stderr, succeeded, train_or_evaluate,
+    trained, typed_parts, unplace,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -339,7 +339,7 @@ fn a_killed_run_leaves_no_partial_file() {
         command.arg("--dataset-root-dir").arg(&parts.path).arg("--load-model").arg(&model).arg("--out").arg(&out);
         unplace(&mut command);
         let start = Instant::now();
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("start train");
+        let mut child = Process::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         // The moments cover the whole run. Its end, where files are written, is as likely as its start.
         std::thread::sleep(needed * (run + 1) / RUNS);
         match child.try_wait().expect("wait for a child") {

@@ -9,7 +9,7 @@ use edgecut_partition::{PartitionOptions, partition_loaded_with};
 use edgecut_tables::{TableOptions, Transforms, read_tables};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor};
-use programs::{Folder, assert_close, error_of, predict, predicted, program, run, stderr, succeeded, trained};
+use programs::{Folder, Process, assert_close, error_of, predict, predicted, program, run, stderr, succeeded, trained};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -430,7 +430,7 @@ fn gathered_ids_of_another_partitioning_are_refused() {
             command.args(["--num-nodes", "2", "--node-rank", rank, "--master-port", &port]);
             command.arg("--dataset-root-dir").arg(folder.join(parts)).arg("--load-model").arg(folder.join("links"));
             command.arg("--out").arg(folder.join(format!("out-{rank}")));
-            command.spawn().expect("start train")
+            Process::start(&mut command)
         };
         let [first, second] = [start("0", "first"), start("1", "parts")].map(programs::end);
         let error = error_of(&first);

@@ -7,7 +7,7 @@ use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use edgecut_testing::{free_port, python_has};
 use programs::{
-    Folder, TRAIN, assert_error, assert_refused, assert_same, children_of, end, entry, error_of, fake_parts, json_of,
+    Folder, Process, assert_error, assert_refused, assert_same, children_of, end, entry, error_of, fake_parts, json_of,
     metrics_lines, node, number_of, parts, program, random_graph, rank, run, send, start_training, stderr, succeeded,
     train, train_or_evaluate, typed_parts, wait_until,
 };
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 #[test]
 fn two_processes_train_and_say_how_it_went() {
@@ -206,7 +206,7 @@ fn torchrun_variables_place_a_rank_and_pyg_spelling_is_taken() {
             .env("WORLD_SIZE", "2")
             .env("MASTER_ADDR", "localhost")
             .env("MASTER_PORT", &port);
-        command.spawn().expect("start train")
+        Process::start(&mut command)
     };
     let children = [start("1"), start("0")];
     for child in children {
@@ -450,7 +450,7 @@ fn a_job_goes_on_when_nobody_reads_its_output() {
     for closes_stdout in [false, true] {
         let mut command = node(&parts.path);
         command.args(["--nproc-per-node", "2", "--log-every", "0", "--metrics"]).arg(&metrics);
-        let mut child = command.spawn().expect("start train");
+        let mut child = Process::start(&mut command);
         if closes_stdout {
             drop(child.stdout.take());
         } else {
@@ -477,11 +477,11 @@ fn a_killed_rank_ends_the_others_with_its_name() {
     let parts = parts(3, 4);
     let port = free_port();
     let metrics = parts.path.join("../metrics.jsonl");
-    let mut children: Vec<Child> = (0..3)
+    let mut children: Vec<Process> = (0..3)
         .map(|k| {
             let mut command = rank(&parts.path, k, 3, port);
             command.args(["--num-epochs", "1000000", "--metrics"]).arg(&metrics);
-            command.spawn().expect("start train")
+            Process::start(&mut command)
         })
         .collect();
     // Once an epoch is reported, the job is training the next ones.
@@ -521,7 +521,7 @@ fn ranks_of_different_partitionings_do_not_start() {
     let others = parts(2, 7);
     let port = free_port();
     let children = [rank(&these.path, 0, 2, port), rank(&others.path, 1, 2, port)];
-    let started = children.map(|mut command| command.spawn().expect("start train"));
+    let started = children.map(|mut command| Process::start(&mut command));
     for child in started {
         assert_error(&end(child), &["another partitioning"]);
     }
@@ -533,7 +533,7 @@ fn ranks_with_different_flags_do_not_start() {
     let port = free_port();
     let mut other = rank(&parts.path, 1, 2, port);
     other.args(["--num-epochs", "77"]);
-    let started = [rank(&parts.path, 0, 2, port), other].map(|mut command| command.spawn().expect("start train"));
+    let started = [rank(&parts.path, 0, 2, port), other].map(|mut command| Process::start(&mut command));
     for child in started {
         assert_error(&end(child), &["--num-epochs is 77 on rank 1"]);
     }
@@ -545,7 +545,7 @@ fn a_wrong_token_is_said_on_both_sides() {
     let port = free_port();
     let start = |k: usize, token: &str| {
         let mut command = rank(&parts.path, k, 2, port);
-        command.args(["--rendezvous-timeout", "8"]).env("EDGECUT_TOKEN", token).spawn().expect("start train")
+        Process::start(command.args(["--rendezvous-timeout", "8"]).env("EDGECUT_TOKEN", token))
     };
     let children = [start(0, "0123456789-right"), start(1, "0123456789-wrong")];
     for child in children {
@@ -572,7 +572,7 @@ fn a_damaged_part_is_named_on_all_ranks_and_nothing_is_written() {
         let port = free_port();
         let started = [0, 1].map(|k| {
             let mut command = rank(&parts.path, k, 2, port);
-            command.args(flags).arg("--save-model").arg(&model).spawn().expect("start train")
+            Process::start(command.args(flags).arg("--save-model").arg(&model))
         });
         for child in started {
             assert_error(&end(child), &[features, why]);
@@ -607,9 +607,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--lr", "NaN"], "NaN"),
         (&["--batch-size", "0"], "batch-size"),
     ] {
-        let mut command = Command::new(TRAIN);
-        command.args(["node", "--dataset-root-dir"]).arg(&parts.path).args(flags);
-        let output = command.output().expect("run train");
+        let output = run(program().args(["node", "--dataset-root-dir"]).arg(&parts.path).args(flags));
         assert_refused(&output, 2, &[what]);
     }
 }
@@ -630,7 +628,7 @@ fn the_commands_of_pygs_and_dgls_tutorials_train() {
             let mut command = train("node", &parts.path);
             command.args(line.split_whitespace()).args(["--node_rank", rank, "--ddp_port", &port, "--json"]);
             command.env("EDGECUT_TOKEN", "a secret of the tests");
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train")
+            Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
         };
         let [first, second] = ["0", "1"].map(start).map(end);
         assert!(first.status.success() && second.status.success(), "{} {}", stderr(&first), stderr(&second));

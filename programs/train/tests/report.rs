@@ -3,16 +3,14 @@
 use crate::programs;
 
 use programs::{
-    Folder, TRAIN, assert_error, error_of, fake_parts, link_parts, metrics_lines, node, program, run, stderr, succeeded,
+    Folder, assert_error, error_of, fake_parts, link_parts, metrics_lines, node, program, run, stderr, succeeded,
 };
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 fn report(arguments: &[&Path], out: &Path) -> Output {
-    let mut command = Command::new(TRAIN);
-    command.arg("report").args(arguments).arg("--out").arg(out).stdout(Stdio::piped()).stderr(Stdio::piped());
-    run(&mut command)
+    run(program().arg("report").args(arguments).arg("--out").arg(out))
 }
 
 /// Returns the text between two marks, for each pair of them.

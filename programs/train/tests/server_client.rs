@@ -8,7 +8,7 @@ use edgecut_graph::Meta;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_testing::{Need, free_port, skip};
 use programs::{
-    ENDS_WITHIN, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, stderr, train,
+    ENDS_WITHIN, Process, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, stderr, train,
     typed_parts, unplace,
 };
 use serde_json::Value;
@@ -62,11 +62,11 @@ fn a_killed_server_is_named_once_with_the_epoch_of_the_training() {
     let mut command = Command::new(program);
     unplace(&mut command);
     command.arg("--dataset-root-dir").arg(&parts.path).args(["--servers", &address]).stderr(Stdio::null());
-    let mut server = command.spawn().expect("start a server");
+    let mut server = Process::start(&mut command);
     let metrics = parts.path.with_file_name("metrics.jsonl");
     let mut trainer = client("node", &address);
     trainer.args(["--nproc-per-node", "2", "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
-    let mut trainer = trainer.spawn().expect("start train");
+    let mut trainer = Process::start(&mut trainer);
     let deadline = Instant::now() + ENDS_WITHIN;
     while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
         let ended = trainer.try_wait().expect("wait for train");
@@ -177,7 +177,7 @@ fn a_server_that_dies_ends_the_job_with_its_name() {
     let (servers, mut graphs) = serve(&parts.path);
     let mut command = client("node", &servers);
     command.args(["--nproc-per-node", "2", "--num-epochs", "100000", "--hidden-channels", "16", "--batch-size", "32"]);
-    let mut child = command.spawn().expect("start train");
+    let mut child = Process::start(&mut command);
     let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
     while !line.starts_with("epoch 2/") {

@@ -5,12 +5,12 @@ use crate::programs;
 use edgecut_graph::Split;
 use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{
-    Folder, Scratch, TRAIN, assert_refused, entry, error_of, fake_parts, link_parts, program, run, scratch, stderr,
-    succeeded, written_by,
+    Folder, Scratch, assert_refused, entry, error_of, fake_parts, link_parts, program, run, scratch, stderr, succeeded,
+    written_by,
 };
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 fn sweep(flags: &[&str], parts: &Path, rest: &[&str]) -> Output {
     let mut command = program();
@@ -150,7 +150,6 @@ fn wrong_sweeps_are_refused() {
         );
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "a run was started");
-    let mut command = Command::new(TRAIN);
-    command.args(["sweep", "--set", "lr=1", "--", "sample"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    assert!(error_of(&run(&mut command)).contains("'sample' cannot be swept"));
+    let output = run(program().args(["sweep", "--set", "lr=1", "--", "sample"]));
+    assert!(error_of(&output).contains("'sample' cannot be swept"));
 }

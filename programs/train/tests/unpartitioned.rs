@@ -6,8 +6,8 @@ use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
 use edgecut_testing::free_port;
 use programs::{
-    Parts, assert_error, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr, train,
-    written_by,
+    Parts, Process, assert_error, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr,
+    train, written_by,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -104,7 +104,7 @@ fn processes_that_a_launcher_has_started_share_it_too() {
         let mut command = set.node(1, flags);
         command.args(["--num-epochs", "1"]);
         command.envs([("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2")]);
-        command.env("MASTER_PORT", &port).spawn().expect("start train")
+        Process::start(command.env("MASTER_PORT", &port))
     };
     for child in [start("1", &[]), start("0", &[])] {
         let output = end(child);

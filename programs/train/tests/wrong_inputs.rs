@@ -3,8 +3,9 @@
 use crate::programs;
 
 use edgecut_graph::write_npy;
-use edgecut_testing::{Need, skip};
-use programs::{TRAIN, end, fake_parts, stderr, unplace};
+use edgecut_testing::{Need, copy_executable, skip};
+use programs::{Process, TRAIN, end, fake_parts, stderr, unplace};
+use std::fs::Permissions;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -172,8 +173,7 @@ fn wrong_inputs_end_with_one_error() {
         let mut command = Command::new(path);
         command.args(arguments.split_whitespace()).current_dir(root.path());
         unplace(&mut command);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn();
-        let output = end(child.expect("start the program"));
+        let output = end(Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null())));
         let said = stderr(&output);
         let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
         // clap continues an error with the usage.
@@ -192,35 +192,41 @@ fn wrong_inputs_end_with_one_error() {
 /// The user `nobody` of most systems.
 const NOBODY: u32 = 65_534;
 
-fn change_mode(path: &Path, mode: &str) {
-    let status = Command::new("chmod").arg(mode).arg(path).status().expect("run chmod");
-    assert!(status.success(), "chmod {mode} {}", path.display());
+fn change_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("another mode");
 }
 
 #[test]
 fn missing_permissions_are_named_as_such() {
     const TEST: &str = "missing_permissions_are_named_as_such";
-    let parts = fake_parts(2);
-    let root = parts.path.parent().expect("a folder");
-    change_mode(root, "755");
-    let may_run = Command::new(TRAIN).arg("--version").uid(NOBODY).gid(NOBODY).output();
+    // Another user may have no access to the folders of the build and of TMPDIR, so the program and the parts are copied.
+    let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+    let root = folder.path();
+    change_mode(root, 0o755);
+    let train = root.join("train");
+    copy_executable(Path::new(TRAIN), &train);
+    let may_run = Command::new(&train).arg("--version").uid(NOBODY).gid(NOBODY).current_dir("/").output();
     if !may_run.is_ok_and(|output| output.status.success()) {
-        return skip(Need::Root, TEST, "another user cannot run the program here");
+        return skip(Need::Root, TEST, "this process cannot start a program in /tmp as the user `nobody`");
     }
-    for (mode, name) in [("000", "no rights"), ("644", "no right to search"), ("311", "no right to list")] {
-        change_mode(&parts.path, mode);
+    let written = fake_parts(2);
+    let parts = root.join("2-parts");
+    let copied = Command::new("cp").arg("--recursive").arg(&written.path).arg(&parts).status().expect("run cp");
+    assert!(copied.success(), "copy the parts");
+    for (mode, name) in [(0o000, "no rights"), (0o644, "no right to search"), (0o311, "no right to list")] {
+        change_mode(&parts, mode);
         for command in [&["node", "--num-neighbors", "5"][..], &["graph", "--dataset", "2-parts"]] {
-            let mut process = Command::new(TRAIN);
-            let folder = if command[0] == "graph" { root } else { &parts.path };
+            let mut process = Command::new(&train);
+            let folder = if command[0] == "graph" { root } else { &parts };
             process.args(command).arg("--dataset-root-dir").arg(folder).uid(NOBODY).gid(NOBODY).current_dir("/");
             unplace(&mut process);
             // A folder without the right to list it has a META.json, which can be opened.
-            let ends_well = mode == "311" && command[0] == "node";
-            let output = process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train");
+            let ends_well = mode == 0o311 && command[0] == "node";
+            let output = Process::start(process.stdout(Stdio::piped()).stderr(Stdio::piped()));
             let said = stderr(&end(output));
             assert_eq!(said.contains("Permission denied"), !ends_well, "{name}, {command:?}: {said}");
             assert!(ends_well || !said.contains("is not a dataset"), "{name}, {command:?}: {said}");
         }
     }
-    change_mode(&parts.path, "755");
+    change_mode(&parts, 0o755);
 }

@@ -68,9 +68,8 @@ fn files(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<FoundFile>, T
         }
         found.extend(matched);
     }
-    // The way in which the configuration or a pattern is spelled does not change the order.
-    found.sort_by_cached_key(|file| without_dots(&file.path));
-    if let Some(twice) = found.windows(2).find(|pair| without_dots(&pair[0].path) == without_dots(&pair[1].path)) {
+    found.sort_by_cached_key(|file| place(&file.path));
+    if let Some(twice) = found.windows(2).find(|pair| place(&pair[0].path) == place(&pair[1].path)) {
         return Err(TableError::file(conf, format!("{at}.files: {} is listed twice", twice[0].path.display())));
     }
     Ok(found)
@@ -118,18 +117,30 @@ fn has_wildcard(part: &Component) -> bool {
 
 /// Adds to each path the columns that the names of its folders below `folder` have.
 fn below(folder: &Path, paths: Vec<PathBuf>) -> Vec<FoundFile> {
-    let folder = without_dots(folder);
+    let folder = place(folder);
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
-        let of_folders = without_dots(&path).strip_prefix(&folder).map(folder_columns).unwrap_or_default();
+        let of_folders = place(&path).strip_prefix(&folder).map(folder_columns).unwrap_or_default();
         files.push(FoundFile { path, of_folders });
     }
     files
 }
 
-/// Returns a path without `.` at its start, which patterns leave out.
-fn without_dots(path: &Path) -> PathBuf {
-    path.components().filter(|part| *part != Component::CurDir).collect()
+/// Returns the absolute path of a file without `.` and `..`, by which files are compared. The order of the rows then does not
+/// depend on how the configuration and a pattern are written. `edgecut/table_files.py` has the same order.
+fn place(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut place = PathBuf::new();
+    for part in absolute.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                place.pop();
+            }
+            part => place.push(part),
+        }
+    }
+    place
 }
 
 /// Returns the tables in a folder as Spark and DuckDB write it. Names that start with `_` or `.` are marks and
@@ -266,12 +277,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dot_at_the_start_of_a_path_does_not_change_the_order() {
+    fn the_way_in_which_a_path_is_written_does_not_change_the_order() {
         let conf = Path::new("graph.yaml");
-        let found = paths(conf, "nodes[0]", &["./src/lib.rs", "src/error.rs"].map(String::from)).expect("both files");
-        assert_eq!(found, ["src/error.rs", "./src/lib.rs"].map(PathBuf::from));
-        let error = paths(conf, "nodes[0]", &["./src/lib.rs", "src/lib.rs"].map(String::from)).expect_err("one file");
-        assert!(error.to_string().contains("lib.rs is listed twice"), "{error}");
+        let absolute = std::path::absolute("src/lib.rs").expect("a path").display().to_string();
+        for last in ["./src/lib.rs", "src/../src/lib.rs", &absolute] {
+            let patterns = [last.to_owned(), "src/error.rs".to_owned()];
+            let found = paths(conf, "nodes[0]", &patterns).expect("both files");
+            assert_eq!(found, ["src/error.rs", last].map(PathBuf::from));
+            let error = paths(conf, "nodes[0]", &[last, "src/lib.rs"].map(String::from)).expect_err("one file");
+            assert!(error.to_string().contains("lib.rs is listed twice"), "{error}");
+        }
     }
 
     #[test]

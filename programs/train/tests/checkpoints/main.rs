@@ -5,8 +5,8 @@ mod resized;
 mod training;
 
 use crate::programs::{
-    TRAIN, assert_error, assert_refused, end, error_of, fake_parts, parts, run, send, stderr, typed_parts, unplace,
-    written_by,
+    Process, TRAIN, assert_error, assert_refused, end, error_of, fake_parts, parts, run, send, stderr, typed_parts,
+    unplace, written_by,
 };
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, Features};
@@ -27,7 +27,7 @@ fn check_killed(training: &Training) {
     let again = training.again();
     for while_writing in [true, false, true] {
         let before = again.newest();
-        let mut child = again.stored(&[&FLAGS[..], &ENDLESS].concat()).spawn().expect("start train");
+        let mut child = Process::start(&mut again.stored(&[&FLAGS[..], &ENDLESS].concat()));
         let is_time = || {
             let newest = again.newest();
             // A busy machine may hide the short time of writing.
@@ -72,7 +72,7 @@ fn sigterm_writes_a_checkpoint_and_ends_with_a_status_of_its_own() {
         let again = training.again();
         for _ in 0..2 {
             let before = again.newest();
-            let mut child = again.stored(&[&["--resume"][..], &ENDLESS].concat()).spawn().expect("start train");
+            let mut child = Process::start(&mut again.stored(&[&["--resume"][..], &ENDLESS].concat()));
             // The first checkpoint of an epoch shows that the training runs.
             assert!(wait_until(&mut child, || again.newest() > before), "it was to be ended");
             let steps = again.newest();
@@ -96,7 +96,7 @@ fn sigterm_writes_a_checkpoint_and_ends_with_a_status_of_its_own() {
 fn without_checkpoints_sigterm_ends_a_run_as_always() {
     use std::os::unix::process::ExitStatusExt;
     let training = graphs("1");
-    let mut child = training.command(&ENDLESS).spawn().expect("start train");
+    let mut child = Process::start(&mut training.command(&ENDLESS));
     let metrics = training.path("metrics");
     assert!(wait_until(&mut child, || std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0)));
     send(Signal::TERM, child.id());
@@ -262,7 +262,7 @@ fn nodes_without_a_shared_file_system_agree_on_a_checkpoint() {
         let port = free_port().to_string();
         let start = |rank: usize| {
             let flags = ["--node-rank", &rank.to_string(), "--master-port", &port, "--num-epochs", epochs, "--resume"];
-            nodes[rank].stored(&flags).spawn().expect("start train")
+            Process::start(&mut nodes[rank].stored(&flags))
         };
         let [first, second] = [0, 1].map(start);
         let outputs = [end(first), end(second)];
@@ -290,7 +290,7 @@ fn nodes_without_a_shared_file_system_agree_on_a_checkpoint() {
     let flags = |rank: usize| ["--node-rank".to_owned(), rank.to_string(), "--master-port".to_owned(), port.clone()];
     let start = |rank: usize| {
         let mut command = nodes[rank].stored(&["--num-epochs", "4", "--resume"]);
-        command.args(flags(rank)).spawn().expect("start train")
+        Process::start(command.args(flags(rank)))
     };
     for output in [0, 1].map(start).map(end) {
         assert!(stderr(&output).contains("rank 1 cannot read its file in the checkpoint"), "{}", stderr(&output));

@@ -1,7 +1,7 @@
 //! Runs that continue with another number of processes, or with other parts.
 
 use super::training::{Outcome, Training, graphs, kill_all, links, typed_nodes, wait_until};
-use crate::programs::{metrics_lines, run, stderr, typed_parts};
+use crate::programs::{Process, metrics_lines, run, stderr, typed_parts};
 use std::path::Path;
 
 fn copy_folder(from: &Path, to: &Path) {
@@ -57,7 +57,7 @@ fn check_resized(training: &Training, within: u64, sizes: &[&str]) {
         let flags = [&["--nproc-per-node", size, "--resume"][..], &every].concat();
         let killed = std::iter::repeat_with(|| {
             let killed = training.with_checkpoint(within);
-            let mut child = killed.stored(&flags).spawn().expect("start train");
+            let mut child = Process::start(&mut killed.stored(&flags));
             (wait_until(&mut child, || killed.newest() > within) && kill_all(child)).then_some(killed)
         });
         // On a busy machine, a run may end before it is killed.

@@ -1,7 +1,8 @@
 //! Trainings whose files are in folders of their own.
 
 use crate::programs::{
-    self, ENDS_WITHIN, Folder, TRAIN, children_of, edge_parts, end, link_parts, run, stderr, typed_parts, unplace,
+    self, ENDS_WITHIN, Folder, Process, TRAIN, children_of, edge_parts, end, link_parts, run, stderr, typed_parts,
+    unplace,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use safetensors::SafeTensors;
@@ -208,7 +209,8 @@ pub(crate) fn wait_until(child: &mut Child, happens: impl Fn() -> bool) -> bool 
 }
 
 /// Kills a process and those that it has started, without a chance to notice. Returns false if they had ended before.
-pub(crate) fn kill_all(child: Child) -> bool {
+pub(crate) fn kill_all(child: impl Into<Process>) -> bool {
+    let child: Process = child.into();
     let ranks = children_of(child.id());
     for pid in ranks.into_iter().chain([child.id()]) {
         let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");

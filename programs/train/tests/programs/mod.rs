@@ -7,12 +7,13 @@ mod support;
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeLabelValues, EdgeLabels, EdgeTypeId, Features, HoldOut, NO_SPLIT};
 use edgecut_partition::Method;
+pub use edgecut_testing::{Process, unplace};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use support::write_parts;
@@ -80,18 +81,6 @@ fn written(graph: &Dataset, num_parts: u32, method: Method) -> Parts {
     let path = dir.path().join(format!("{num_parts}-parts"));
     write_parts(graph, num_parts, method, &path);
     Parts { _dir: dir, path }
-}
-
-/// Removes the variables of launchers from a program's environment.
-pub fn unplace(command: &mut Command) {
-    let names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "JOB_COMPLETION_INDEX"];
-    let prefixes = ["MASTER_", "EDGECUT_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "MPI_LOCAL"];
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if names.contains(&&*text) || prefixes.iter().any(|prefix| text.starts_with(prefix)) {
-            command.env_remove(&name);
-        }
-    }
 }
 
 /// Writes a typed graph whose edges `e0` have a class that their only feature tells. Some nodes have no features with
@@ -173,8 +162,8 @@ pub fn rank(parts: &Path, rank: usize, world_size: usize, port: u16) -> Command 
 }
 
 /// Starts a training of many epochs, and waits until it has written to the file `metrics`.
-pub fn start_training(command: &mut Command, metrics: &Path) -> Child {
-    let mut job = command.args(["--num-epochs", "1000000", "--metrics"]).arg(metrics).spawn().expect("start train");
+pub fn start_training(command: &mut Command, metrics: &Path) -> Process {
+    let mut job = Process::start(command.args(["--num-epochs", "1000000", "--metrics"]).arg(metrics));
     let has_started = || {
         assert!(job.try_wait().expect("wait for train").is_none(), "training ended");
         std::fs::read_to_string(metrics).is_ok_and(|text| text.contains("\"event\":\"epoch\""))
@@ -198,12 +187,13 @@ pub fn send(signal: Signal, process: u32) {
 }
 
 /// Waits for a process, which must end within [`ENDS_WITHIN`]. A process that hangs is killed and fails the test.
-pub fn end(child: Child) -> Output {
+pub fn end(child: impl Into<Process>) -> Output {
     end_within(ENDS_WITHIN, child)
 }
 
 /// Like [`end`], with another time limit.
-pub fn end_within(patience: Duration, mut child: Child) -> Output {
+pub fn end_within(patience: Duration, child: impl Into<Process>) -> Output {
+    let mut child: Process = child.into();
     let deadline = Instant::now() + patience;
     // Both pipes are read while the process runs: it would block on a full pipe.
     let stdout = drain(child.stdout.take());
@@ -213,8 +203,7 @@ pub fn end_within(patience: Duration, mut child: Child) -> Output {
             break status;
         }
         if Instant::now() > deadline {
-            let _ = child.kill();
-            let _ = child.wait();
+            drop(child);
             panic!(
                 "a process did not end in time; its standard error was: {}",
                 String::from_utf8_lossy(&stderr.join().expect("a child's output"))
@@ -237,7 +226,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
 }
 
 pub fn run(command: &mut Command) -> Output {
-    end(command.spawn().expect("start train"))
+    end(Process::start(command))
 }
 
 /// Returns the program `train`, whose output is captured, without the variables of launchers.

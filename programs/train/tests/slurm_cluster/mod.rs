@@ -1,12 +1,12 @@
 //! A Slurm cluster with two nodes on this machine, with its own files and ports. Dropping the value stops it.
 
-use crate::programs::{ENDS_WITHIN, Folder, end, stderr, unplace};
+use crate::programs::{ENDS_WITHIN, Folder, Process, end, stderr, unplace};
 use edgecut_testing::free_port;
 use std::fmt::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The names of the nodes. They are loopback addresses, so every machine resolves them.
@@ -18,7 +18,7 @@ const JOBS: u16 = 8;
 
 pub(crate) struct SlurmCluster {
     dir: Folder,
-    daemons: Vec<Child>,
+    daemons: Vec<Process>,
 }
 
 impl SlurmCluster {
@@ -50,7 +50,7 @@ impl SlurmCluster {
             slurm.daemon("slurmd", ["-D", "-N", node]);
         }
         slurm.wait("the nodes take no jobs", |slurm| {
-            let state = end(slurm.command("sinfo").args(["-h", "-N", "-o", "%T"]).spawn().expect("run sinfo"));
+            let state = end(Process::start(slurm.command("sinfo").args(["-h", "-N", "-o", "%T"])));
             String::from_utf8_lossy(&state.stdout).lines().filter(|line| *line == "idle").count() == NODES.len()
         })?;
         Ok(slurm)
@@ -119,7 +119,7 @@ impl SlurmCluster {
         let log = log.expect("create a log file");
         let mut command = self.command(program);
         command.args(flags).stdout(log.try_clone().expect("a second handle")).stderr(log);
-        self.daemons.push(command.spawn().expect("start a daemon"));
+        self.daemons.push(Process::start(&mut command));
     }
 
     /// Waits until `is_done` is true. Fails at a timeout or if a daemon ends.
@@ -148,7 +148,7 @@ impl SlurmCluster {
 
     /// Cancels the jobs that a failed test left behind.
     fn cancel_jobs(&self) {
-        let cancelled = end(self.command("scancel").args(["--user", "root"]).spawn().expect("run scancel"));
+        let cancelled = end(Process::start(self.command("scancel").args(["--user", "root"])));
         if !cancelled.status.success() {
             eprintln!("scancel: {}", stderr(&cancelled));
         }
