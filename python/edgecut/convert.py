@@ -2,7 +2,7 @@
 
 ``python -m edgecut.convert CONF OUT`` converts the tables of a configuration of GraphStorm (``gconstruct-v0.1``): HDF5 and JSON
 become Parquet, and features named ``train_mask``, ``val_mask`` and ``test_mask`` become lists of ids. ``OUT/graph.json`` is the
-configuration of the new tables. ``python -m edgecut.convert FOLDER OUT`` converts the Parquet files of a graph in DGL's chunks,
+configuration of the new tables. A configuration of GSProcessing is converted to this form. ``python -m edgecut.convert FOLDER OUT`` converts the Parquet files of a graph in DGL's chunks,
 whose ``metadata.json`` is in the folder, into arrays of NumPy. GSProcessing's output is such a folder.
 
 pyarrow must be installed, h5py for HDF5, and PyYAML for YAML: ``pip install edgecut[convert]``.
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .gsprocessing import to_gconstruct
 from .table_files import format_of, load_module, rows_of, table_files
 
 __all__ = ["convert"]
@@ -118,6 +119,9 @@ class _Tables:
     def __init__(self, path: pathlib.Path, folder: pathlib.Path, out: pathlib.Path) -> None:
         self.path, self.folder, self.out = path, folder, out
         self.conf = read_conf(path)
+        if "graph" in self.conf:
+            with _errors_of(str(path)):
+                self.conf = to_gconstruct(self.conf)
 
     def convert(self) -> str:
         tables = [self._find(kind, number) for kind in ("nodes", "edges") for number in range(len(self.conf.get(kind) or []))]

@@ -25,10 +25,8 @@ from .table_files import format_of, rows_of, table_files
 
 # The texts that are missing values, as in the tables of `partition-graph`. A missing text is an empty one here.
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "None"]
-TRANSFORMS = {
-    "bert_hf": {"name", "bert_model", "max_seq_length", "infer_batch_size"},
-    "tokenize_hf": {"name", "bert_model", "max_seq_length"},
-}
+TRANSFORMS = ("bert_hf", "tokenize_hf")
+TRANSFORM_KEYS = {"name", "bert_model", "max_seq_length", "infer_batch_size"}
 # The keys of a feature with a language model.
 FEATURE_KEYS = {"feature_col", "feature_name", "transform", "out_dtype", "missing_values"}
 # The outputs of a tokenizer, each of which is a feature of `tokenize_hf`.
@@ -83,7 +81,7 @@ class LanguageModel:
     def __init__(self, at, name, transform, device):
         import transformers
 
-        unknown = set(transform) - TRANSFORMS[transform["name"]]
+        unknown = set(transform) - TRANSFORM_KEYS
         if unknown:
             raise ConfigurationError(f"{at}: unknown key {sorted(unknown)[0]}")
         for key in ("bert_model", "max_seq_length"):
@@ -187,7 +185,7 @@ def run(path, device="cpu", tell=lambda text: None):
     for kind in ("nodes", "edges"):
         more = []
         for number, table in enumerate(conf.get(kind) or []):
-            at = f"{kind}[{number}]"
+            at = f"{path}: {kind}[{number}]"
             features = table.get("features") or []
             texts_of = [one for one in features if (one.get("transform") or {}).get("name") in TRANSFORMS]
             if not texts_of:
@@ -217,7 +215,7 @@ def run(path, device="cpu", tell=lambda text: None):
             with errors_of(at):
                 num_rows = write_vectors(partial, models, pieces)
             os.replace(partial, file)
-            tell(f"{at}: {num_rows} rows of {', '.join(model.name for model in models)} in {file}")
+            tell(f"{kind}[{number}]: {num_rows} rows of {', '.join(model.name for model in models)} in {file}")
             num_features += len(models)
             table["features"] = [one for one in features if one not in texts_of]
             if not table["features"]:

@@ -403,3 +403,78 @@ def test_the_output_of_gsprocessing_has_features_and_labels(data, tmp_path):
     assert np.array_equal(np.load(nodes / "labels.npy"), data["no"][order])
     assert len(np.load(nodes / "train.npy")) == (data["split"] == 0).sum()
     assert np.load(edges / "features.npy").shape == (EDGES, 1)
+
+
+def test_configurations_of_gsprocessing_are_those_of_gconstruct(tmp_path):
+    write_csv(tmp_path / "n.csv", id=["a", "b", "c", "d"], x=[1, 2, "", 5], v=["1|2", "3|4", "5|6", "7|8"], c=["r", "g", "r", "b"], y=[0, 1, 0, 1])
+    write_csv(tmp_path / "e.csv", s=["a", "b", "c", "d"], d=["b", "c", "d", "a"], w=[1, 2, 3, 4])
+    ours = {
+        "nodes": [
+            {
+                "node_type": "n",
+                "node_id_col": "id",
+                "files": "n.csv",
+                "features": [
+                    {"feature_col": "x", "impute": "mean", "transform": {"name": "max_min_norm"}},
+                    {"feature_col": "v", "separator": "|", "transform": {"name": "standard"}},
+                    {"feature_col": "v", "feature_name": "first", "transform": {"name": "no-op", "separator": "|", "truncate_dim": 1}},
+                    {"feature_col": "c", "transform": {"name": "to_categorical"}},
+                ],
+                "labels": [{"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25]}],
+            }
+        ],
+        "edges": [
+            {"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d", "features": [{"feature_col": "w"}]}
+        ],
+    }
+    data = {"format": "csv", "separator": ","}
+    theirs = {
+        "version": "gsprocessing-v1.0",
+        "graph": {
+            "nodes": [
+                {
+                    "data": {**data, "files": ["./n.csv"]},
+                    "type": "n",
+                    "column": "id",
+                    "features": [
+                        {"column": "x", "transformation": {"name": "numerical", "kwargs": {"normalizer": "min-max", "imputer": "mean"}}},
+                        {"column": "v", "transformation": {"name": "multi-numerical", "kwargs": {"normalizer": "standard", "separator": "|"}}},
+                        {"column": "v", "name": "first", "transformation": {"name": "no-op", "kwargs": {"separator": "|", "truncate_dim": 1}}},
+                        {"column": "c", "transformation": {"name": "categorical", "kwargs": {}}},
+                    ],
+                    "labels": [{"column": "y", "type": "classification", "split_rate": {"train": 0.5, "val": 0.25, "test": 0.25}}],
+                }
+            ],
+            "edges": [
+                {
+                    "data": {**data, "files": ["e.csv"]},
+                    "source": {"column": "s", "type": "n"},
+                    "relation": {"type": "to"},
+                    "dest": {"column": "d", "type": "n"},
+                    "features": [{"column": "w"}],
+                }
+            ],
+        },
+    }
+    (tmp_path / "ours.json").write_text(json.dumps(ours))
+    (tmp_path / "theirs.json").write_text(json.dumps(theirs))
+    written = convert.convert(tmp_path / "theirs.json", tmp_path / "converted")
+    assert_equal(partition(written, tmp_path / "parts"), partition(tmp_path / "ours.json", tmp_path / "expected"))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"imputer": "mean"}, r"conf.json: graph.nodes\[0\].features\[0\].transformation.kwargs.imputer: the key has no equivalent"),
+        ({"action": "translate"}, r"kwargs.action: 'translate' is not one of tokenize_hf, embedding_hf"),
+    ],
+)
+def test_keys_of_gsprocessing_without_an_equivalent_are_named(tmp_path, change, why):
+    kwargs = {"action": "embedding_hf", "hf_model": "bert", **change}
+    feature = {"column": "t", "transformation": {"name": "huggingface", "kwargs": kwargs}}
+    nodes = {"type": "n", "column": "id", "data": {"format": "csv", "files": "n.csv"}, "features": [feature]}
+    path = tmp_path / "conf.json"
+    path.write_text(json.dumps({"version": "gsprocessing-v1.0", "graph": {"nodes": [nodes]}}))
+    with pytest.raises(ValueError, match=why):
+        convert.convert(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

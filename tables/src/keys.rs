@@ -17,15 +17,6 @@ const GSPROCESSING: &[(&str, &str)] = &[
     ("split_rate", "split_pct"),
 ];
 
-/// Returns what to write for each key of GSProcessing's configurations.
-pub(crate) fn gsprocessing_keys() -> String {
-    let mut texts = Vec::new();
-    for (theirs, ours) in GSPROCESSING {
-        texts.push(format!("{theirs} as {ours}"));
-    }
-    texts.join("; ")
-}
-
 /// A value and its path in the configuration, such as `nodes[1].features[0].transform`.
 pub(crate) struct Item<'a> {
     pub(crate) path: String,

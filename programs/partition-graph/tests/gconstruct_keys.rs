@@ -122,6 +122,12 @@ fn each_key_of_gconstruct_is_accepted_or_refused_for_a_reason() {
         (NODES, feature("x", named("no-op")), Features(1)),
         (NODES, json!([{"feature_col": "v", "transform": {"name": "no-op", "separator": ";"}}]), Features(2)),
         (NODES, feature("v", json!({"name": "no-op", "separator": ";", "truncate_dim": 1})), Features(1)),
+        (NODES, json!([{"feature_col": "v", "separator": ";", "transform": named("max_min_norm")}]), Features(2)),
+        (
+            NODES,
+            json!([{"feature_col": "v", "separator": ";", "transform": named("to_categorical")}]),
+            Refused("separator: it has no effect beside this transform: write it inside transform"),
+        ),
         (NODES, feature("x", json!({"name": "max_min_norm", "max_bound": 4, "min_bound": 1})), Features(1)),
         (NODES, feature("x", json!({"name": "max_min_norm", "max_val": 4, "min_val": 1})), Features(1)),
         (NODES, feature("x", json!({"name": "standard", "sum": 30})), Features(1)),
@@ -181,7 +187,7 @@ fn each_key_of_gconstruct_is_accepted_or_refused_for_a_reason() {
         (
             "/version",
             json!("gsprocessing-v1.0"),
-            Refused("Write the keys of GSProcessing in its form: graph as nodes and edges at the top; data as"),
+            Refused("`python -m edgecut.convert CONF OUT` converts configurations of GSProcessing"),
         ),
         ("/graph", json!({}), Refused("graph: it is a key of GSProcessing: write nodes and edges at the top")),
         ("/nodes/0/data", json!({}), Refused("nodes[0].data: it is a key of GSProcessing: write files and format")),

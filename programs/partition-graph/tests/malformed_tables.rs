@@ -163,7 +163,7 @@ const CASES: &[(&str, Change, &str)] = &[
             "{\"feature_col\": \"x\"}",
             "{\"feature_col\": \"x\", \"separator\": \"|\", \"transform\": {\"name\": \"to_categorical\"}}",
         ),
-        "nodes[0].features[0].separator: it has no effect beside a transform: write it inside transform",
+        "nodes[0].features[0].separator: it has no effect beside this transform: write it inside transform",
     ),
     (
         "a length beside a transform",
@@ -172,7 +172,7 @@ const CASES: &[(&str, Change, &str)] = &[
             "{\"feature_col\": \"x\"}",
             "{\"feature_col\": \"x\", \"length\": 2, \"transform\": {\"name\": \"no-op\"}}",
         ),
-        "nodes[0].features[0].length: it has no effect beside a transform: write it inside transform",
+        "nodes[0].features[0].length: it has no effect beside this transform: write it inside transform",
     ),
     (
         "a cycle of ages",

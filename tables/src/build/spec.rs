@@ -313,6 +313,7 @@ impl Feature {
         match self.transform.input() {
             Input::Times(form) => seconds(array, form, may_be_missing),
             Input::Numbers { separator, length } => {
+                let separator = self.separator.as_deref().or(separator);
                 numbers(array, NumberForm { separator, length, may_be_missing }, width)
             }
             Input::Texts => unreachable!("texts are no numbers"),

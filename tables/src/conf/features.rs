@@ -17,6 +17,8 @@ pub(crate) struct Feature {
     pub(crate) columns: Vec<String>,
     /// True to store 16-bit floats.
     pub(crate) is_half: bool,
+    /// The separator of vectors in texts, beside a transform of numbers.
+    pub(crate) separator: Option<String>,
     /// The transform.
     pub(crate) transform: Transform,
     /// The replacement of missing values, if they are not bad rows or zeros of categories.
@@ -97,15 +99,14 @@ impl Feature {
         let object = item.object()?;
         object.only(&[KEYS, Transform::NO_OP_KEYS].concat())?;
         let transform = match object.get("transform") {
-            Some(transform) => {
-                if let Some(item) = Transform::NO_OP_KEYS.iter().find_map(|key| object.get(key)) {
-                    return item.wrong("it has no effect beside a transform: write it inside transform");
-                }
-                read_transform(&transform, unsupported)?
-            }
+            Some(transform) => read_transform(&transform, unsupported)?,
             None => Some(Transform::no_op(&object)?),
         };
         let Some(transform) = transform else { return Ok(None) };
+        let separator = match object.get("transform") {
+            Some(_) => read_separator(&object, &transform)?,
+            None => None,
+        };
         let columns = object.required("feature_col")?;
         let names = columns.texts()?;
         let name = match (object.get("feature_name"), &names[..]) {
@@ -152,8 +153,20 @@ impl Feature {
         }
         let at = item.path.clone();
         let columns = names;
-        Ok(Some(Self { at, name, is_named, columns, is_half, transform, impute, fit_on, missing_values }))
+        Ok(Some(Self { at, name, is_named, columns, is_half, separator, transform, impute, fit_on, missing_values }))
     }
+}
+
+/// Reads the separator of a feature with a transform. The other keys of a feature without one are errors.
+fn read_separator(object: &Object, transform: &Transform) -> Result<Option<String>, String> {
+    for key in Transform::NO_OP_KEYS {
+        let Some(item) = object.get(key) else { continue };
+        let takes_vectors = matches!(transform.input(), Input::Numbers { separator: None, .. });
+        if *key != "separator" || !takes_vectors {
+            return item.wrong("it has no effect beside this transform: write it inside transform");
+        }
+    }
+    object.text("separator")
 }
 
 /// Reads the key `missing_values` of a feature or a label.
@@ -167,9 +180,8 @@ fn read_transform(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<T
     let object = item.object()?;
     match object.required("name")?.text()?.as_str() {
         name @ ("tokenize_hf" | "bert_hf") => unsupported.push(format!(
-            "{}: the transform {name} runs a language model: compute its vectors first by `python3 -m \
-             edgecut.language_models CONFIGURATION`, which writes a configuration that reads them, or store vectors in a column \
-             of lists",
+            "{}: the transform {name} runs a language model, whose vectors `python3 -m edgecut.language_models \
+             CONFIGURATION` computes first",
             item.path
         )),
         name @ ("tabular" | "edge_dst_hard_negative") => {

@@ -2,7 +2,7 @@
 
 use super::{Conf, EdgeTable, NodeTable, RemovedTable};
 use crate::TableError;
-use crate::keys::{Item, Object, gsprocessing_keys};
+use crate::keys::{Item, Object};
 use crate::table::NaValues;
 use edgecut_graph::check_unique_keys;
 use serde::Deserializer;
@@ -59,9 +59,9 @@ impl Conf {
         {
             let found = version.text()?;
             let remedy = if found.starts_with("gsprocessing") {
-                format!(". Write the keys of GSProcessing in its form: {}", gsprocessing_keys())
+                ". `python -m edgecut.convert CONF OUT` converts configurations of GSProcessing"
             } else {
-                String::new()
+                ""
             };
             return version.wrong(format!("{found:?} is not supported, only {VERSION:?} is{remedy}"));
         }
