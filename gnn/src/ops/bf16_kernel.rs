@@ -7,15 +7,16 @@
 //! Numbers are rounded to the nearest `bf16`, ties to even. The instructions count subnormal numbers as zero.
 
 use std::arch::x86_64::{
-    __m256bh, __m256i, __m512, __m512bh, __m512i, __mmask16, _MM_HINT_ET0, _MM_HINT_T1, _mm_prefetch,
-    _mm256_storeu_si256, _mm512_add_ps, _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh, _mm512_dpbf16_ps,
-    _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_or_si512, _mm512_set1_epi32,
-    _mm512_setzero_ps, _mm512_setzero_si512, _mm512_slli_epi32, _mm512_storeu_si512,
+    __m256bh, __m256i, __m512, __m512bh, __m512i, __mmask16, _CMP_GT_OQ, _CMP_LT_OQ, _MM_HINT_ET0, _MM_HINT_T1,
+    _mm_prefetch, _mm256_setzero_si256, _mm256_storeu_si256, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32,
+    _mm512_cvtneps_pbh, _mm512_dpbf16_ps, _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_maskz_mov_ps, _mm512_maskz_mul_ps, _mm512_or_si512, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_setzero_si512, _mm512_slli_epi32, _mm512_storeu_si512,
 };
 use std::cell::RefCell;
 use std::mem::{MaybeUninit, transmute};
 
-use super::products::{Matrix, Products};
+use super::products::{Chunk, Epilogue, Matrix, Products, Relu, Sums};
 
 /// The rows of a tile. Its sums, two registers a row, take 28 of the 32 registers.
 const TILE_ROWS: usize = 14;
@@ -66,38 +67,60 @@ impl Products<f32> for Bf16Products {
         CHUNK_ROWS
     }
 
-    fn product<'o>(&self, out: &'o mut [MaybeUninit<f32>], rows: Matrix<'_, f32>, ahead: &[&[f32]]) -> &'o mut [f32] {
+    fn forward<'o>(
+        &self,
+        out: &'o mut [MaybeUninit<f32>],
+        rows: Matrix<'_, f32>,
+        epilogue: Epilogue<'_, f32>,
+        ahead: &[f32],
+    ) -> &'o mut [f32] {
         let Bf16Unit(()) = self.unit;
         let right = &self.right;
+        check_rows(rows, rows.rows);
         assert_eq!(rows.columns, right.inner, "bf16 product: columns of the left factor against the inner dimension");
         assert_eq!(out.len(), rows.rows * right.columns, "bf16 product: length of the output against the sizes");
-        assert!(!rows.transposed, "bf16 product: the rows of the left factor must be contiguous");
-        if right.inner == 0 {
-            return edgecut_graph::uninit::zeroed(out);
-        }
+        assert_eq!(epilogue.bias.len(), right.columns, "bf16 product: length of the bias");
         let output = Output { start: out.as_mut_ptr().cast(), rows: rows.rows, columns: right.columns };
         SCRATCH.with_borrow_mut(|scratch| {
             // SAFETY: `self.unit` proves that the CPU has the instructions. `out` has the size of the product.
-            unsafe { multiply_rows(output, rows, right, &mut scratch.left, ahead) };
+            unsafe { multiply_rows(output, rows, right, &mut scratch.rows, epilogue, &[ahead]) };
         });
-        // SAFETY: A product whose inner size is at least 1 writes every element.
+        // SAFETY: `multiply_rows` writes every element.
         unsafe { out.assume_init_mut() }
     }
 
-    fn add_outer(&self, sums: &mut [f32], x: Matrix<'_, f32>, grad: Matrix<'_, f32>, ahead: &[&[f32]]) {
+    fn backward(
+        &self,
+        chunk: Chunk<'_, f32>,
+        sums: &mut Sums<f32>,
+        out: Option<&mut [MaybeUninit<f32>]>,
+        ahead: Chunk<'_, f32>,
+    ) {
         let Bf16Unit(()) = self.unit;
-        assert_eq!(x.rows, grad.rows, "bf16 product: rows of both factors");
-        assert_eq!(sums.len(), x.columns * grad.columns, "bf16 product: length of the sums against the sizes");
-        assert!(!x.transposed && !grad.transposed, "bf16 product: the rows of both factors must be contiguous");
-        SCRATCH.with_borrow_mut(|Scratch { left, right }| {
-            // SAFETY: `self.unit` proves that the CPU has the instructions.
-            unsafe {
-                right.fill(grad);
-                pairs_of_rows(left, x, TILE_ROWS, 1);
-                add_columns_times(sums, x.columns, left, right, ahead);
-            }
+        let right = &self.right;
+        let Chunk { x, grad, relu } = chunk;
+        check_rows(x, grad.rows);
+        check_rows(grad, grad.rows);
+        assert!(relu.is_none_or(|relu| relu.output.len() == grad.values.len()), "bf16 product: length of the output");
+        assert_eq!(sums.weight.len(), x.columns * grad.columns, "bf16 product: length of the sums");
+        assert_eq!(sums.bias.len(), grad.columns, "bf16 product: length of the sums of the bias");
+        assert_eq!([grad.columns, x.columns], [right.inner, right.columns], "bf16 product: sizes of the right factor");
+        let output = out.map(|out| {
+            assert_eq!(out.len(), x.values.len(), "bf16 product: length of the output against the sizes");
+            Output { start: out.as_mut_ptr().cast(), rows: x.rows, columns: x.columns }
+        });
+        let ahead = [ahead.x.values, ahead.grad.values, ahead.relu.map_or(&[][..], |relu| relu.output)];
+        SCRATCH.with_borrow_mut(|scratch| {
+            // SAFETY: `self.unit` proves that the CPU has the instructions. All sizes match.
+            unsafe { backward(scratch, chunk, right, sums, output, &ahead) };
         });
     }
+}
+
+fn check_rows(matrix: Matrix<'_, f32>, rows: usize) {
+    assert!(!matrix.transposed, "bf16 product: rows must be contiguous");
+    assert_eq!(matrix.rows, rows, "bf16 product: rows of both factors");
+    assert_eq!(matrix.values.len(), rows * matrix.columns, "bf16 product: number of values against the sizes");
 }
 
 thread_local! {
@@ -107,7 +130,10 @@ thread_local! {
 /// The pairs of the chunk that a thread multiplies.
 #[derive(Debug, Default)]
 struct Scratch {
-    left: Vec<u32>,
+    /// The pairs of rows: for each block of the inner dimension the rows of all tiles, [`BLOCK_PAIRS`] entries a row.
+    rows: Vec<u32>,
+    /// The pairs of the columns of a left factor, one tile after the other.
+    columns: Vec<u32>,
     right: Right,
 }
 
@@ -121,6 +147,11 @@ struct Right {
 }
 
 impl Right {
+    /// Returns the number of blocks of the inner dimension. An empty product has a block without pairs, which writes zeros.
+    fn num_blocks(&self) -> usize {
+        self.inner.div_ceil(2 * BLOCK_PAIRS).max(1)
+    }
+
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     fn fill(&mut self, matrix: Matrix<'_, f32>) {
         self.inner = matrix.rows;
@@ -155,36 +186,36 @@ fn pairs_of_rows(pairs: &mut Vec<u32>, matrix: Matrix<'_, f32>, width: usize, re
     pairs.clear();
     pairs.reserve(len);
     let memory = pairs.spare_capacity_mut().as_mut_ptr().cast::<u32>();
-    let mut written = 0;
-    for group in (0..columns).step_by(width) {
-        for first_row in (0..rows).step_by(2) {
+    let num_pairs = rows.div_ceil(2);
+    for pair in 0..num_pairs {
+        let row = values.as_ptr().wrapping_add(2 * pair * columns);
+        let has_second = 2 * pair + 1 < rows;
+        for group in 0..columns.div_ceil(width) {
             for register in 0..registers {
-                let column = group + register * LANES;
-                let mask = lanes(columns.min(group + width).saturating_sub(column));
+                let column = group * width + register * LANES;
+                let mask = lanes(columns.min((group + 1) * width).saturating_sub(column));
                 // An incomplete pair ends with zero.
-                let second_mask = if first_row + 1 < rows { mask } else { 0 };
-                let row = values.as_ptr().wrapping_add(first_row * columns + column);
-                // SAFETY: The masks have no lanes beyond the end of the rows, and `written` is below `len`.
+                let second_mask = if has_second { mask } else { 0 };
+                let row = row.wrapping_add(column);
+                let position = ((group * num_pairs + pair) * registers + register) * LANES;
+                // SAFETY: The masks have no lanes beyond the end of the rows, and `position` is below `len`.
                 unsafe {
-                    let first = rounded(_mm512_maskz_loadu_ps(mask, row));
-                    let second = rounded(_mm512_maskz_loadu_ps(second_mask, row.wrapping_add(columns)));
-                    let both = _mm512_or_si512(first, _mm512_slli_epi32::<16>(second));
-                    _mm512_storeu_si512(memory.add(written).cast(), both);
+                    let first = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, row));
+                    let second = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(second_mask, row.wrapping_add(columns)));
+                    _mm512_storeu_si512(memory.add(position).cast(), paired(as_bits(first), as_bits(second)));
                 }
-                written += LANES;
             }
         }
     }
-    assert_eq!(written, len, "bf16 product: number of pairs");
-    // SAFETY: The loops have written `len` pairs.
+    // SAFETY: The loops have written each of the `len` entries, whose positions are distinct.
     unsafe { pairs.set_len(len) };
 }
 
-/// Returns numbers rounded to `bf16`, each in the lower half of its lane.
+/// Returns the pairs of two registers of numbers, lane by lane.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 #[inline]
-fn rounded(values: __m512) -> __m512i {
-    _mm512_cvtepu16_epi32(as_bits(_mm512_cvtneps_pbh(values)))
+fn paired(first: __m256i, second: __m256i) -> __m512i {
+    _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(second)))
 }
 
 /// Writes the pairs of consecutive values. Zeros follow the last value up to the end of its register.
@@ -222,49 +253,149 @@ fn as_numbers(bits: __m512i) -> __m512bh {
     unsafe { transmute(bits) }
 }
 
-/// Computes `out = rows · right`. `scratch` gets the pairs of a block of the inner dimension.
+/// Computes `out = rows · right`, and the steps that follow. `scratch` gets the pairs of a block of the inner dimension.
 ///
 /// # Safety
 /// `out` must be valid for writes, and have the sizes of the product.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-unsafe fn multiply_rows(out: Output, rows: Matrix<'_, f32>, right: &Right, scratch: &mut Vec<u32>, ahead: &[&[f32]]) {
-    let inner = right.inner;
-    let num_pairs = inner.div_ceil(2);
-    let tile_len = TILE_ROWS * BLOCK_PAIRS;
+unsafe fn multiply_rows(
+    out: Output,
+    rows: Matrix<'_, f32>,
+    right: &Right,
+    scratch: &mut Vec<u32>,
+    epilogue: Epilogue<'_, f32>,
+    ahead: &[&[f32]],
+) {
     // Rows beyond the last one are multiplied too, and their sums are dropped.
-    scratch.resize(rows.rows.div_ceil(TILE_ROWS) * tile_len, 0);
-    let mut ahead = Ahead::new(ahead, out.num_tiles() * num_pairs.div_ceil(BLOCK_PAIRS));
-    for start in (0..inner).step_by(2 * BLOCK_PAIRS) {
-        let end = inner.min(start + 2 * BLOCK_PAIRS);
-        for (row, pairs) in rows.values.chunks_exact(inner).zip(scratch.chunks_exact_mut(BLOCK_PAIRS)) {
-            pairs_of_values(pairs, &row[start..end]);
-        }
-        let pairs = (end - start).div_ceil(2);
-        for (panel, right) in right.pairs.chunks_exact(num_pairs * PANEL_COLUMNS).enumerate() {
-            let right = &right[start / 2 * PANEL_COLUMNS..][..pairs * PANEL_COLUMNS];
-            for (tile, left) in scratch.chunks_exact(tile_len).enumerate() {
-                let tile = Tile { row: tile * TILE_ROWS, column: panel * PANEL_COLUMNS, adds: start > 0 };
-                ahead.prefetch_some();
-                // SAFETY: `left` has the rows of a tile and `right` the pairs of a panel. The first block writes the
-                // elements that later blocks add to.
-                unsafe { out.compute::<BLOCK_PAIRS, 1>(tile, left, right, pairs) };
+    scratch.resize(rows.rows.next_multiple_of(TILE_ROWS) * BLOCK_PAIRS, 0);
+    let mut ahead = Ahead::new(ahead, out.num_tiles() * right.num_blocks());
+    for block in 0..right.num_blocks() {
+        let start = block * 2 * BLOCK_PAIRS;
+        let end = right.inner.min(start + 2 * BLOCK_PAIRS);
+        if start < end {
+            for (row, pairs) in rows.values.chunks_exact(right.inner).zip(scratch.chunks_exact_mut(BLOCK_PAIRS)) {
+                pairs_of_values(pairs, &row[start..end]);
             }
+        }
+        // SAFETY: The caller guarantees `out`, and blocks are multiplied in order.
+        unsafe { multiply_block(out, scratch, right, block, Some(epilogue), &mut ahead) };
+    }
+}
+
+/// Multiplies a block of the inner dimension. The first block writes the elements that the others add to, and the
+/// epilogue follows the last block. `left` has the pairs of all rows.
+///
+/// # Safety
+/// `out` must be valid for writes, and have the sizes of the product. Blocks before this one must have been multiplied.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn multiply_block(
+    out: Output,
+    left: &[u32],
+    right: &Right,
+    block: usize,
+    epilogue: Option<Epilogue<'_, f32>>,
+    ahead: &mut Ahead<'_>,
+) {
+    let num_pairs = right.inner.div_ceil(2);
+    let first = block * BLOCK_PAIRS;
+    let pairs = BLOCK_PAIRS.min(num_pairs - first);
+    let epilogue = epilogue.filter(|_| first + pairs == num_pairs);
+    for panel in 0..out.columns.div_ceil(PANEL_COLUMNS) {
+        let right = &right.pairs[(panel * num_pairs + first) * PANEL_COLUMNS..][..pairs * PANEL_COLUMNS];
+        for (tile, left) in left.chunks_exact(TILE_ROWS * BLOCK_PAIRS).enumerate() {
+            let tile = Tile { row: tile * TILE_ROWS, column: panel * PANEL_COLUMNS, adds: first > 0, epilogue };
+            ahead.prefetch_some();
+            // SAFETY: `left` has the rows of a tile and `right` the pairs of a panel. The caller guarantees `out`.
+            unsafe { out.compute::<BLOCK_PAIRS, 1>(tile, left, right, pairs) };
         }
     }
 }
 
-/// Computes `sums += left · right`. `left` has the pairs of `rows` rows, those of one tile after the other.
+/// Adds the gradients of a chunk to `sums`, and writes the gradient of its input to `out` if it is given.
+///
+/// # Safety
+/// `out` must be valid for writes, and have the sizes of `x`. All other sizes must match.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-fn add_columns_times(sums: &mut [f32], rows: usize, left: &[u32], right: &Right, ahead: &[&[f32]]) {
-    let pairs = right.inner.div_ceil(2);
-    let out = Output { start: sums.as_mut_ptr(), rows, columns: right.columns };
-    let mut ahead = Ahead::new(ahead, out.num_tiles());
-    for (panel, right) in right.pairs.chunks_exact((pairs * PANEL_COLUMNS).max(1)).enumerate() {
-        for (tile, left) in left.chunks_exact((pairs * LANES).max(1)).enumerate() {
-            let tile = Tile { row: tile * TILE_ROWS, column: panel * PANEL_COLUMNS, adds: true };
+unsafe fn backward(
+    scratch: &mut Scratch,
+    chunk: Chunk<'_, f32>,
+    right: &Right,
+    sums: &mut Sums<f32>,
+    out: Option<Output>,
+    ahead: &[&[f32]],
+) {
+    let Chunk { x, grad, relu } = chunk;
+    scratch.fill_gradients(grad, relu, &mut sums.bias);
+    pairs_of_rows(&mut scratch.columns, x, TILE_ROWS, 1);
+    let of_weight = Output { start: sums.weight.as_mut_ptr(), rows: x.columns, columns: grad.columns };
+    let num_tiles_x = out.map_or(0, |out| out.num_tiles() * right.num_blocks());
+    let mut ahead = Ahead::new(ahead, of_weight.num_tiles() + num_tiles_x);
+    if let Some(out) = out {
+        let block_len = x.rows.next_multiple_of(TILE_ROWS) * BLOCK_PAIRS;
+        for block in 0..right.num_blocks() {
+            let rows = &scratch.rows[block * block_len..][..block_len];
+            // SAFETY: The caller guarantees `out`, and blocks are multiplied in order.
+            unsafe { multiply_block(out, rows, right, block, None, &mut ahead) };
+        }
+    }
+    let pairs = x.rows.div_ceil(2);
+    for panel in 0..of_weight.columns.div_ceil(PANEL_COLUMNS) {
+        let right = &scratch.right.pairs[panel * pairs * PANEL_COLUMNS..][..pairs * PANEL_COLUMNS];
+        for tile in 0..of_weight.rows.div_ceil(TILE_ROWS) {
+            let left = &scratch.columns[tile * pairs * LANES..][..pairs * LANES];
+            let tile = Tile { row: tile * TILE_ROWS, column: panel * PANEL_COLUMNS, adds: true, epilogue: None };
             ahead.prefetch_some();
             // SAFETY: `left` has the rows of a tile and `right` the pairs of a panel. The sums are initialised.
-            unsafe { out.compute::<1, LANES>(tile, left, right, pairs) };
+            unsafe { of_weight.compute::<1, LANES>(tile, left, right, pairs) };
+        }
+    }
+}
+
+impl Scratch {
+    /// Fills `rows` and `right` with the pairs of the gradient before ReLU and dropout, and adds the sums of its columns to
+    /// `of_bias`, in one pass over the memory.
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    fn fill_gradients(&mut self, grad: Matrix<'_, f32>, relu: Option<Relu<'_, f32>>, of_bias: &mut [f32]) {
+        let Matrix { values, rows, columns, .. } = grad;
+        let num_pairs = rows.div_ceil(2);
+        let padded_rows = rows.next_multiple_of(TILE_ROWS);
+        self.right.inner = rows;
+        self.right.columns = columns;
+        self.right.pairs.resize(columns.div_ceil(PANEL_COLUMNS) * num_pairs * PANEL_COLUMNS, 0);
+        self.rows.resize(columns.div_ceil(2 * BLOCK_PAIRS) * padded_rows * BLOCK_PAIRS, 0);
+        for pair in 0..num_pairs {
+            for start in (0..columns).step_by(LANES) {
+                let mask = lanes(columns - start);
+                let mut halves = [_mm256_setzero_si256(); 2];
+                for (half, narrow) in halves.iter_mut().enumerate().take(rows - 2 * pair) {
+                    let row = 2 * pair + half;
+                    let position = row * columns + start;
+                    // SAFETY: The mask has no lanes beyond the end of the row, and the lengths match. A row of a block has
+                    // `BLOCK_PAIRS` entries, and `start` is a multiple of `LANES`.
+                    unsafe {
+                        let mut gradients = _mm512_maskz_loadu_ps(mask, values.as_ptr().add(position));
+                        if let Some(Relu { output, scale }) = relu {
+                            let output = _mm512_maskz_loadu_ps(mask, output.as_ptr().add(position));
+                            let passed = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(output, _mm512_setzero_ps());
+                            gradients = _mm512_maskz_mul_ps(passed, gradients, _mm512_set1_ps(scale));
+                        }
+                        let sums = of_bias.as_mut_ptr().add(start);
+                        let total = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, sums), gradients);
+                        _mm512_mask_storeu_ps(sums, mask, total);
+                        *narrow = as_bits(_mm512_cvtneps_pbh(gradients));
+                        let block = start / (2 * BLOCK_PAIRS);
+                        let entry = (block * padded_rows + row) * BLOCK_PAIRS + start % (2 * BLOCK_PAIRS) / 2;
+                        _mm256_storeu_si256(self.rows.as_mut_ptr().add(entry).cast(), *narrow);
+                    }
+                }
+                let panel = start / PANEL_COLUMNS;
+                let entry = (panel * num_pairs + pair) * PANEL_COLUMNS + start % PANEL_COLUMNS;
+                // SAFETY: `right` has the pairs of all panels.
+                unsafe {
+                    let pairs = self.right.pairs.as_mut_ptr().add(entry);
+                    _mm512_storeu_si512(pairs.cast(), paired(halves[0], halves[1]));
+                }
+            }
         }
     }
 }
@@ -279,11 +410,13 @@ struct Output {
 
 /// The position of a tile in a result.
 #[derive(Clone, Copy)]
-struct Tile {
+struct Tile<'a> {
     row: usize,
     column: usize,
     /// True if the tile is added to the elements of the result.
     adds: bool,
+    /// The steps that follow.
+    epilogue: Option<Epilogue<'a, f32>>,
 }
 
 impl Output {
@@ -300,7 +433,7 @@ impl Output {
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn compute<const ROW: usize, const PAIR: usize>(
         self,
-        tile: Tile,
+        tile: Tile<'_>,
         left: &[u32],
         right: &[u32],
         pairs: usize,
@@ -326,7 +459,7 @@ impl Output {
     /// Prefetches the memory of a tile for writing.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     #[inline]
-    fn prefetch(self, tile: Tile, rows: usize) {
+    fn prefetch(self, tile: Tile<'_>, rows: usize) {
         for row in tile.row..tile.row + rows {
             let memory = self.start.wrapping_add(row * self.columns + tile.column);
             _mm_prefetch::<_MM_HINT_ET0>(memory.cast());
@@ -340,7 +473,7 @@ impl Output {
     /// As for [`Output::compute`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     #[inline]
-    unsafe fn store<const R: usize, const C: usize>(self, tile: Tile, sums: &[[__m512; C]; R]) {
+    unsafe fn store<const R: usize, const C: usize>(self, tile: Tile<'_>, sums: &[[__m512; C]; R]) {
         let rows = R.min(self.rows - tile.row);
         for (row, sums) in sums.iter().enumerate().take(rows) {
             for (register, &sum) in sums.iter().enumerate() {
@@ -349,7 +482,18 @@ impl Output {
                 let memory = self.start.wrapping_add((tile.row + row) * self.columns + column);
                 // SAFETY: The mask has no lanes beyond the end of the row.
                 unsafe {
-                    let sum = if tile.adds { _mm512_add_ps(_mm512_maskz_loadu_ps(mask, memory), sum) } else { sum };
+                    let mut sum = sum;
+                    if tile.adds {
+                        sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, memory), sum);
+                    }
+                    if let Some(Epilogue { bias, rectifies }) = tile.epilogue {
+                        sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, bias.as_ptr().wrapping_add(column)));
+                        if rectifies {
+                            // NaN is not less than zero, and stays.
+                            let negative = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(sum, _mm512_setzero_ps());
+                            sum = _mm512_maskz_mov_ps(!negative, sum);
+                        }
+                    }
                     _mm512_mask_storeu_ps(memory, mask, sum);
                 }
             }

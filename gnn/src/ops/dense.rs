@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::dropout::DropoutMask;
 use super::linear::{Activation, Linear};
-use super::products::{Matrix, Products, products};
+use super::products::{Chunk, Epilogue, Matrix, Products, Relu, Sums, products};
 use super::real::Real;
 
 /// The number of values per task of an activation.
@@ -32,31 +32,19 @@ pub(super) fn forward<T: Real>(x: &[T], weight: &[T], bias: &[T], shape: Shape, 
     let Shape { rows, fan_in, fan_out } = shape;
     let products = products(Matrix::new(weight, fan_in, fan_out), linear.precision);
     let chunk_rows = products.chunk_rows();
+    let layer = Epilogue { bias, rectifies: matches!(linear.activation, Activation::Relu(_)) };
     let fill = |first_row: usize, out: &mut [MaybeUninit<T>]| {
         let rows = out.len() / fan_out;
         let (x, following) = x[first_row * fan_in..].split_at(rows * fan_in);
         // The next chunk is most often computed by this thread.
         let ahead = &following[..following.len().min(x.len())];
-        let out = products.product(out, Matrix::new(x, rows, fan_in), &[ahead]);
-        pulp::Arch::new().dispatch(|| {
-            add_bias(out, bias);
-            if let Activation::Relu(mask) = linear.activation {
-                rectify(out);
-                mask.apply_from(first_row * fan_out, out);
-            }
-        });
-    };
-    // SAFETY: A product writes every element of `out`.
-    unsafe { vec_from_rows(rows, fan_out, chunk_rows, fill) }
-}
-
-#[inline(always)]
-fn add_bias<T: Real>(out: &mut [T], bias: &[T]) {
-    for row in out.chunks_exact_mut(bias.len().max(1)) {
-        for (value, &bias) in row.iter_mut().zip(bias) {
-            *value += bias;
+        let out = products.forward(out, Matrix::new(x, rows, fan_in), layer, ahead);
+        if let Activation::Relu(mask) = linear.activation {
+            pulp::Arch::new().dispatch(|| mask.apply_from(first_row * fan_out, out));
         }
-    }
+    };
+    // SAFETY: `Products::forward` writes every element of `out`.
+    unsafe { vec_from_rows(rows, fan_out, chunk_rows, fill) }
 }
 
 /// Applies ReLU in place. NaN stays NaN.
@@ -106,12 +94,6 @@ pub(super) struct Gradients<T> {
     pub(super) x: Option<Vec<T>>,
     pub(super) weight: Vec<T>,
     pub(super) bias: Vec<T>,
-}
-
-/// The partial sums of the parameters' gradients over one group of rows.
-struct Sums<T> {
-    weight: Vec<T>,
-    bias: Vec<T>,
 }
 
 /// Returns the gradients of `x`, weight and bias from the gradient of the output.
@@ -169,37 +151,30 @@ struct Pass<'a, T> {
 impl<T: Real> Pass<'_, T> {
     /// Adds the contributions of `rows` to `sums`, and writes their gradients of `x` to `out` if it is given.
     fn run(&self, rows: Range<usize>, sums: &mut Sums<T>, mut out: Option<&mut [MaybeUninit<T>]>) {
-        let Shape { fan_in, fan_out, .. } = self.shape;
-        let mut scratch = Vec::new();
+        let fan_in = self.shape.fan_in;
         let chunk_rows = self.products.chunk_rows();
         for start in rows.clone().step_by(chunk_rows) {
             let end = rows.end.min(start + chunk_rows);
-            let chunk = start..end;
-            let following = end..rows.end.min(end + chunk_rows);
-            let grad = rows_of(self.grad, fan_out, &chunk);
-            let sum = &mut sums.bias;
-            let grad = match self.activation {
-                Activation::Identity => grad,
-                Activation::Relu(mask) => {
-                    let output = rows_of(self.saved.output, fan_out, &chunk);
-                    pulp::Arch::new().dispatch(|| before_relu(grad, output, mask.scale(), &mut scratch));
-                    &scratch
-                }
-            };
-            pulp::Arch::new().dispatch(|| add_columns(sum, grad));
-            let grad = Matrix::new(grad, chunk.len(), fan_out);
-            let x = Matrix::new(rows_of(self.saved.x, fan_in, &chunk), chunk.len(), fan_in);
-            let mut x_ahead = rows_of(self.saved.x, fan_in, &following);
-            if let Some(out) = &mut out {
-                let from = (start - rows.start) * fan_in;
-                self.products.product(&mut out[from..from + chunk.len() * fan_in], grad, &[x.values]);
-                x_ahead = &[];
+            let chunk = self.chunk(start..end);
+            let ahead = self.chunk(end..rows.end.min(end + chunk_rows));
+            let out =
+                out.as_deref_mut().map(|out| &mut out[(start - rows.start) * fan_in..(end - rows.start) * fan_in]);
+            self.products.backward(chunk, sums, out, ahead);
+        }
+    }
+
+    fn chunk(&self, rows: Range<usize>) -> Chunk<'_, T> {
+        let Shape { fan_in, fan_out, .. } = self.shape;
+        let relu = match self.activation {
+            Activation::Identity => None,
+            Activation::Relu(mask) => {
+                Some(Relu { output: rows_of(self.saved.output, fan_out, &rows), scale: mask.scale() })
             }
-            let mut ahead = [x_ahead, rows_of(self.grad, fan_out, &following), &[]];
-            if let Activation::Relu(_) = self.activation {
-                ahead[2] = rows_of(self.saved.output, fan_out, &following);
-            }
-            self.products.add_outer(&mut sums.weight, x, grad, &ahead);
+        };
+        Chunk {
+            x: Matrix::new(rows_of(self.saved.x, fan_in, &rows), rows.len(), fan_in),
+            grad: Matrix::new(rows_of(self.grad, fan_out, &rows), rows.len(), fan_out),
+            relu,
         }
     }
 }

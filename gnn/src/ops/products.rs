@@ -1,9 +1,11 @@
-//! Products of a dense layer's chunks of rows with its weight, in full precision and with factors rounded to `bf16`.
+//! Products of chunks of a dense layer's rows, in full precision and with factors rounded to `bf16`.
 
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
 use edgecut_graph::uninit::zeroed;
 
+use super::dense::{add_columns, before_relu, rectify};
 use super::precision::Precision;
 use super::real::Real;
 
@@ -39,19 +41,67 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-/// The products of the chunks of a layer's rows. The right factor, a weight, is the same for all chunks.
+/// The steps that follow a product, element by element.
+#[derive(Clone, Copy)]
+pub(super) struct Epilogue<'a, T> {
+    /// By column, the numbers to add.
+    pub(super) bias: &'a [T],
+    /// True to apply ReLU.
+    pub(super) rectifies: bool,
+}
+
+/// A chunk of the rows of a layer in its backward pass.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk<'a, T> {
+    /// The input.
+    pub(super) x: Matrix<'a, T>,
+    /// The gradient of the output.
+    pub(super) grad: Matrix<'a, T>,
+    /// ReLU and dropout of the output, if the layer has them.
+    pub(super) relu: Option<Relu<'a, T>>,
+}
+
+/// The output of ReLU and dropout. A positive element means that the input was positive and was not dropped.
+#[derive(Clone, Copy)]
+pub(super) struct Relu<'a, T> {
+    pub(super) output: &'a [T],
+    /// The factor of kept elements.
+    pub(super) scale: f32,
+}
+
+/// Partial sums of the gradients of a layer's parameters.
+pub(super) struct Sums<T> {
+    pub(super) weight: Vec<T>,
+    pub(super) bias: Vec<T>,
+}
+
+/// The products of the chunks of a layer's rows. The right factor is the same for all chunks: the weight in the forward
+/// pass, its transpose in the backward pass.
 ///
-/// The result for a chunk depends on the chunk only, so results do not depend on the number of threads. `ahead` lists
+/// The result for a chunk depends on the chunk only, so results do not depend on the number of threads. `ahead` holds
 /// values that the caller reads next; an implementation may prefetch them.
 pub(super) trait Products<T>: Sync {
-    /// Returns the number of rows per chunk.
+    /// Returns the number of rows per chunk, a multiple of 4, as dropout masks need.
     fn chunk_rows(&self) -> usize;
 
-    /// Computes the product of row-major rows with the right factor, row-major, into uninitialised memory.
-    fn product<'o>(&self, out: &'o mut [MaybeUninit<T>], rows: Matrix<'_, T>, ahead: &[&[T]]) -> &'o mut [T];
+    /// Computes the product of row-major rows with the right factor, and the steps that follow, into uninitialised
+    /// memory.
+    fn forward<'o>(
+        &self,
+        out: &'o mut [MaybeUninit<T>],
+        rows: Matrix<'_, T>,
+        epilogue: Epilogue<'_, T>,
+        ahead: &[T],
+    ) -> &'o mut [T];
 
-    /// Computes `sums += xᵀ · grad`, row-major, for as many rows of `x` as of `grad`.
-    fn add_outer(&self, sums: &mut [T], x: Matrix<'_, T>, grad: Matrix<'_, T>, ahead: &[&[T]]);
+    /// Adds the gradients of a chunk to the sums, and writes the gradient of its input to `out` if it is given.
+    fn backward(
+        &self,
+        chunk: Chunk<'_, T>,
+        sums: &mut Sums<T>,
+        out: Option<&mut [MaybeUninit<T>]>,
+        ahead: Chunk<'_, T>,
+    );
 }
 
 /// Returns true if this CPU has instructions for products in [`Precision::Bf16`], so that they are faster than in `f32`.
@@ -66,65 +116,96 @@ pub fn cpu_multiplies_bf16() -> bool {
 pub(super) fn products<'a, T: Real>(right: Matrix<'a, T>, precision: Precision) -> Box<dyn Products<T> + 'a> {
     match precision {
         // Programs tell their users that a CPU does not multiply in f16.
-        Precision::F32 | Precision::F16 => Box::new(InFull { right }),
+        Precision::F32 | Precision::F16 => Box::new(Plain::new(right)),
         Precision::Bf16 => T::bf16_products(right),
     }
 }
 
 /// Products in the type of the elements, by `gemm`.
-struct InFull<'a, T> {
-    right: Matrix<'a, T>,
-}
-
-impl<T: Real> Products<T> for InFull<'_, T> {
-    fn chunk_rows(&self) -> usize {
-        CHUNK_ROWS
-    }
-
-    fn product<'o>(&self, out: &'o mut [MaybeUninit<T>], rows: Matrix<'_, T>, _: &[&[T]]) -> &'o mut [T] {
-        product(out, rows, self.right)
-    }
-
-    fn add_outer(&self, sums: &mut [T], x: Matrix<'_, T>, grad: Matrix<'_, T>, _: &[&[T]]) {
-        add_product(sums, x.transpose(), grad);
-    }
-}
-
-/// Products of factors that are rounded to `bf16`, in the type of the elements: the same as on a CPU with instructions
-/// for `bf16`, except for the order of the sums.
-pub(super) struct Rounded<T> {
-    right: Vec<T>,
-    inner: usize,
+pub(super) struct Plain<'a, T: Real> {
+    right: Cow<'a, [T]>,
+    rows: usize,
     columns: usize,
     transposed: bool,
+    /// True to round factors to `bf16`. The results are the same as with instructions for `bf16`, except for the order of
+    /// sums.
+    rounds: bool,
 }
 
-impl<T: Real> Rounded<T> {
-    pub(super) fn new(right: Matrix<'_, T>) -> Self {
+impl<'a, T: Real> Plain<'a, T> {
+    fn new(right: Matrix<'a, T>) -> Self {
         let Matrix { values, rows, columns, transposed } = right;
-        Self { right: rounded(values), inner: rows, columns, transposed }
+        Self { right: Cow::Borrowed(values), rows, columns, transposed, rounds: false }
+    }
+
+    /// Makes products of factors that are rounded to `bf16`.
+    pub(super) fn rounded(right: Matrix<'a, T>) -> Self {
+        let right = Self { rounds: true, ..Self::new(right) };
+        Self { right: Cow::Owned(right.factor(&right.right).into_owned()), ..right }
+    }
+
+    /// Returns the values of a factor.
+    fn factor<'v>(&self, values: &'v [T]) -> Cow<'v, [T]> {
+        if self.rounds {
+            Cow::Owned(values.iter().map(|value| value.rounded_to_bf16()).collect())
+        } else {
+            Cow::Borrowed(values)
+        }
+    }
+
+    fn right(&self) -> Matrix<'_, T> {
+        Matrix { values: &self.right, rows: self.rows, columns: self.columns, transposed: self.transposed }
     }
 }
 
-/// Returns the values rounded to `bf16`.
-fn rounded<T: Real>(values: &[T]) -> Vec<T> {
-    values.iter().map(|value| value.rounded_to_bf16()).collect()
-}
-
-impl<T: Real> Products<T> for Rounded<T> {
+impl<T: Real> Products<T> for Plain<'_, T> {
     fn chunk_rows(&self) -> usize {
         CHUNK_ROWS
     }
 
-    fn product<'o>(&self, out: &'o mut [MaybeUninit<T>], rows: Matrix<'_, T>, _: &[&[T]]) -> &'o mut [T] {
-        let right =
-            Matrix { values: &self.right, rows: self.inner, columns: self.columns, transposed: self.transposed };
-        product(out, Matrix { values: &rounded(rows.values), ..rows }, right)
+    fn forward<'o>(
+        &self,
+        out: &'o mut [MaybeUninit<T>],
+        rows: Matrix<'_, T>,
+        epilogue: Epilogue<'_, T>,
+        _: &[T],
+    ) -> &'o mut [T] {
+        let out = product(out, Matrix { values: &self.factor(rows.values), ..rows }, self.right());
+        pulp::Arch::new().dispatch(|| {
+            add_bias(out, epilogue.bias);
+            if epilogue.rectifies {
+                rectify(out);
+            }
+        });
+        out
     }
 
-    fn add_outer(&self, sums: &mut [T], x: Matrix<'_, T>, grad: Matrix<'_, T>, _: &[&[T]]) {
-        let x = Matrix { values: &rounded(x.values), ..x };
-        add_product(sums, x.transpose(), Matrix { values: &rounded(grad.values), ..grad });
+    fn backward(&self, chunk: Chunk<'_, T>, sums: &mut Sums<T>, out: Option<&mut [MaybeUninit<T>]>, _: Chunk<'_, T>) {
+        let Chunk { x, grad, relu } = chunk;
+        let mut before = Vec::new();
+        let values = match relu {
+            None => grad.values,
+            Some(Relu { output, scale }) => {
+                pulp::Arch::new().dispatch(|| before_relu(grad.values, output, scale, &mut before));
+                &before
+            }
+        };
+        pulp::Arch::new().dispatch(|| add_columns(&mut sums.bias, values));
+        let grad = Matrix { values: &self.factor(values), ..grad };
+        let x = Matrix { values: &self.factor(x.values), ..x };
+        add_product(&mut sums.weight, x.transpose(), grad);
+        if let Some(out) = out {
+            product(out, grad, self.right());
+        }
+    }
+}
+
+#[inline(always)]
+fn add_bias<T: Real>(out: &mut [T], bias: &[T]) {
+    for row in out.chunks_exact_mut(bias.len().max(1)) {
+        for (value, &bias) in row.iter_mut().zip(bias) {
+            *value += bias;
+        }
     }
 }
 
@@ -212,7 +293,7 @@ mod tests {
 
     /// Returns the implementations of rounded products that this CPU has.
     fn implementations(right: Matrix<'_, f32>) -> Vec<Box<dyn Products<f32> + '_>> {
-        vec![f32::bf16_products(right), Box::new(Rounded::new(right))]
+        vec![f32::bf16_products(right), Box::new(Plain::rounded(right))]
     }
 
     fn draws(seed: u64, count: usize) -> Vec<f32> {
@@ -254,9 +335,10 @@ mod tests {
         }
     }
 
-    fn multiply(products: &dyn Products<f32>, rows: Matrix<'_, f32>, columns: usize) -> Vec<f32> {
-        let mut out = vec![MaybeUninit::new(f32::NAN); rows.rows * columns];
-        products.product(&mut out, rows, &[]).to_vec()
+    /// Returns the product of rows with the right factor of `products`.
+    fn multiply(products: &dyn Products<f32>, rows: Matrix<'_, f32>, bias: &[f32]) -> Vec<f32> {
+        let mut out = vec![MaybeUninit::new(f32::NAN); rows.rows * bias.len()];
+        products.forward(&mut out, rows, Epilogue { bias, rectifies: false }, rows.values).to_vec()
     }
 
     #[test]
@@ -274,7 +356,7 @@ mod tests {
                 };
                 let expected = slow(left, right);
                 for products in implementations(right) {
-                    let given = multiply(&*products, left, columns);
+                    let given = multiply(&*products, left, &vec![0.0; columns]);
                     assert_close(&given, &expected, &format!("{rows} x {inner} x {columns}, {transposed}"));
                 }
             }
@@ -282,19 +364,67 @@ mod tests {
     }
 
     #[test]
-    fn rounded_outer_products_are_added() {
-        for (seed, [x_columns, rows, grad_columns]) in SHAPES.into_iter().enumerate() {
-            let x = draws(seed as u64, rows * x_columns);
-            let x = Matrix::new(&x, rows, x_columns);
-            let grad = draws(seed as u64 + 100, rows * grad_columns);
-            let grad = Matrix::new(&grad, rows, grad_columns);
-            let expected: Vec<[f64; 2]> =
-                slow(x.transpose(), grad).into_iter().map(|[sum, terms]| [sum + 3.0, terms + 3.0]).collect();
-            for products in implementations(Matrix::new(&[], 0, 0)) {
-                let mut sums = vec![3.0; x_columns * grad_columns];
-                products.add_outer(&mut sums, x, grad, &[&[], x.values]);
-                assert_close(&sums, &expected, &format!("{x_columns} x {rows} x {grad_columns}"));
+    fn gradients_equal_sums_of_rounded_numbers() {
+        for (seed, [rows, fan_in, fan_out]) in SHAPES.into_iter().enumerate() {
+            let seed = 4 * seed as u64;
+            let [x, grad, output, weight] = [rows * fan_in, rows * fan_out, rows * fan_out, fan_in * fan_out]
+                .map(|count| draws(seed + count as u64, count));
+            let x = Matrix::new(&x, rows, fan_in);
+            let grad = Matrix::new(&grad, rows, fan_out);
+            let right = Matrix::new(&weight, fan_in, fan_out).transpose();
+            for relu in [None, Some(Relu { output: &output, scale: 1.25 })] {
+                let before: Vec<f32> = match relu {
+                    None => grad.values.to_vec(),
+                    Some(_) => {
+                        let kept = grad.values.iter().zip(&output);
+                        kept.map(|(&grad, &output)| if output > 0.0 { grad * 1.25 } else { 0.0 }).collect()
+                    }
+                };
+                let before = Matrix::new(&before, rows, fan_out);
+                let of_weight: Vec<[f64; 2]> =
+                    slow(x.transpose(), before).into_iter().map(|[sum, terms]| [sum + 3.0, terms + 3.0]).collect();
+                let mut of_bias = vec![[3.0; 2]; fan_out];
+                for (position, &value) in before.values.iter().enumerate() {
+                    let [sum, magnitude] = &mut of_bias[position % fan_out];
+                    *sum += f64::from(value);
+                    *magnitude += f64::from(value.abs());
+                }
+                let chunk = Chunk { x, grad, relu };
+                for products in implementations(right) {
+                    let what = format!("{rows} x {fan_in} x {fan_out}, {}", relu.is_some());
+                    let mut sums = Sums { weight: vec![3.0; fan_in * fan_out], bias: vec![3.0; fan_out] };
+                    let mut of_x = vec![MaybeUninit::new(f32::NAN); rows * fan_in];
+                    products.backward(chunk, &mut sums, Some(&mut of_x), chunk);
+                    // SAFETY: All elements were initialised above.
+                    let of_x: Vec<f32> = of_x.iter().map(|value| unsafe { value.assume_init() }).collect();
+                    assert_close(&of_x, &slow(before, right), &what);
+                    let mut without_x = Sums { weight: vec![3.0; fan_in * fan_out], bias: vec![3.0; fan_out] };
+                    products.backward(chunk, &mut without_x, None, chunk);
+                    for sums in [sums, without_x] {
+                        assert_close(&sums.weight, &of_weight, &what);
+                        assert_close(&sums.bias, &of_bias, &what);
+                    }
+                }
             }
+        }
+    }
+
+    #[test]
+    fn bias_and_relu_follow_a_product() {
+        let left = draws(1, 30 * 20);
+        let left = Matrix::new(&left, 30, 20);
+        let right = draws(2, 20 * 40);
+        let right = Matrix::new(&right, 20, 40);
+        let bias = draws(3, 40);
+        let expected: Vec<[f64; 2]> = slow(left, right)
+            .into_iter()
+            .zip(bias.iter().cycle())
+            .map(|([sum, terms], &bias)| [(sum + f64::from(bias)).max(0.0), terms + 1.0])
+            .collect();
+        for products in implementations(right) {
+            let mut out = vec![MaybeUninit::new(f32::NAN); 30 * 40];
+            let out = products.forward(&mut out, left, Epilogue { bias: &bias, rectifies: true }, &[]);
+            assert_close(out, &expected, "bias and ReLU");
         }
     }
 
@@ -309,14 +439,23 @@ mod tests {
         let right = [1.0, -1.0].repeat(5);
         let right = Matrix::new(&right, 5, 2);
         for products in implementations(right) {
-            let given = multiply(&*products, left, 2);
-            assert!(given[0].is_nan() && given[1].is_nan(), "{given:?}");
-            assert_eq!(given[2..], [f32::INFINITY, f32::NEG_INFINITY, f32::INFINITY, f32::NEG_INFINITY]);
-            let mut sums = vec![0.0; 5 * 2];
-            products.add_outer(&mut sums, left, Matrix::new(&[0.0, 1.0, 1.0, 1.0, 2.0, 1.0], 3, 2), &[]);
-            assert_eq!(sums[2..4], [3.0, 3.0]);
-            assert!(sums[4].is_nan() && sums[5].is_nan(), "{sums:?}");
-            assert_eq!(sums[8..], [f32::INFINITY, f32::INFINITY]);
+            for rectifies in [false, true] {
+                let mut given = vec![MaybeUninit::new(0.0); 3 * 2];
+                let given = products.forward(&mut given, left, Epilogue { bias: &[0.0; 2], rectifies }, &[]);
+                assert!(given[0].is_nan() && given[1].is_nan(), "{given:?}");
+                let negative = if rectifies { 0.0 } else { f32::NEG_INFINITY };
+                assert_eq!(given[2..], [f32::INFINITY, negative, f32::INFINITY, negative]);
+            }
+        }
+        for products in implementations(right.transpose()) {
+            let mut sums = Sums { weight: vec![0.0; 5 * 2], bias: vec![0.0; 2] };
+            let grad = Matrix::new(&[0.0, 1.0, 1.0, 1.0, 2.0, 1.0], 3, 2);
+            let chunk = Chunk { x: left, grad, relu: None };
+            products.backward(chunk, &mut sums, None, chunk);
+            assert_eq!(sums.bias, [3.0, 3.0]);
+            assert_eq!(sums.weight[2..4], [3.0, 3.0]);
+            assert!(sums.weight[4].is_nan() && sums.weight[5].is_nan(), "{:?}", sums.weight);
+            assert_eq!(sums.weight[8..], [f32::INFINITY, f32::INFINITY]);
         }
     }
 
@@ -326,7 +465,7 @@ mod tests {
         let halves = [1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, -1.0 - 1.0 / 256.0];
         let right = [1.0];
         for products in implementations(Matrix::new(&right, 1, 1)) {
-            assert_eq!(multiply(&*products, Matrix::new(&halves, 3, 1), 1), [1.0, 1.0 + 4.0 / 256.0, -1.0]);
+            assert_eq!(multiply(&*products, Matrix::new(&halves, 3, 1), &[0.0]), [1.0, 1.0 + 4.0 / 256.0, -1.0]);
         }
     }
 }

@@ -6,7 +6,7 @@ use half::bf16;
 
 #[cfg(target_arch = "x86_64")]
 use super::bf16_kernel::{Bf16Products, Bf16Unit};
-use super::products::{Matrix, Products, Rounded};
+use super::products::{Matrix, Plain, Products};
 
 /// The arithmetic that the CPU kernels need of an element of a float tensor.
 pub(super) trait Real:
@@ -40,7 +40,7 @@ pub(super) trait Real:
     fn rounded_to_bf16(self) -> Self;
     /// Returns products with `right` of factors that are rounded to `bf16`.
     fn bf16_products<'a>(right: Matrix<'a, Self>) -> Box<dyn Products<Self> + 'a> {
-        Box::new(Rounded::new(right))
+        Box::new(Plain::rounded(right))
     }
 }
 
@@ -81,7 +81,7 @@ impl Real for f32 {
         if let Some(unit) = Bf16Unit::detect() {
             return Box::new(Bf16Products::new(unit, right));
         }
-        Box::new(Rounded::new(right))
+        Box::new(Plain::rounded(right))
     }
 }
 
