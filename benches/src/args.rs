@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::{Fanout, SamplerConfig, SamplingMethod, parse_num_neighbors};
+use edgecut_gnn::ops::Precision;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -256,6 +257,9 @@ pub(crate) struct StepArgs {
     /// Width of the hidden layers
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden: u32,
+    /// Type of products, as in `train`. The step alone is also measured with products in f32, in turns
+    #[arg(long, value_name = "bf16")]
+    pub(crate) mixed_precision: Option<Precision>,
     /// Batches that the loader prefetches
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: u32,

@@ -112,7 +112,8 @@ fn aggregation_runs_on_a_sampled_batch_and_on_a_generated_one() {
 fn linear_takes_shapes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let records = records(folder.path(), &["linear", "--shapes=40x8x16"]);
-    assert_eq!(records.len(), 4);
+    assert_eq!(records.len(), 6);
+    assert_eq!(records[1]["name"], "dense layer in bf16, forward");
     assert_eq!(records[1]["params"]["outputs"], 16);
 }
 
@@ -121,6 +122,9 @@ fn steps_run_alone_and_with_batches_overlapped() {
     let records = batches("step", &["--hidden=8"]);
     assert_eq!(records.len(), 3);
     assert_eq!(records[0]["params"]["batch_size"], 16);
+    let records = batches("step", &["--hidden=8", "--mixed-precision=bf16"]);
+    let precisions: Vec<&Value> = records.iter().map(|record| &record["params"]["precision"]).collect();
+    assert_eq!(precisions, ["f32", "bf16", "bf16", "bf16"]);
 }
 
 #[test]

@@ -4,10 +4,10 @@ use crate::gradient_sum::GradientSum;
 use crate::loss::AnyLoss;
 use edgecut_gnn::ops::Precision;
 
-/// The options of a training step over all ranks. The default suits CPUs: products in `f32`, sums over TCP.
+/// The options of a training step over all ranks. The default is products in `f32` and sums over TCP.
 #[derive(Clone, Debug, Default)]
 pub struct StepOptions {
-    /// The type in which the model multiplies matrices on a GPU. The training functions of this crate set it in the
+    /// The type in which the model multiplies matrices. The training functions of this crate set it in the
     /// model, the evaluating ones leave the model as it is. For [`Precision::F16`], a step fails if gradients overflow.
     pub precision: Precision,
     /// The way in which gradients are summed over the ranks.

@@ -11,7 +11,7 @@ use edgecut_dist_sampler::{
     DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_gnn::nn::{Aggregation, ConvKind, Decomposition, EdgeWeighting, FlagValues};
-use edgecut_gnn::ops::AttentionVersion;
+use edgecut_gnn::ops::{AttentionVersion, Precision};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeAttributes, Features, Meta, NodeTypeId, PartitionBook, PartitionId, Split};
 use edgecut_partition::{Assignment, Method, PartitionOptions};
@@ -42,7 +42,11 @@ fn stack(kind: ConvKind) -> impl Fn(&GraphSchema) -> NetworkConfig + Sync {
 
 /// Returns the gradients of every step of an epoch with Adam on every rank.
 fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which: &Which) -> Vec<Vec<StepGradients>> {
-    steps_over(&|meta| GraphSchema::new(meta).expect("types"), dir, world_size, batch_size, model, which)
+    steps_over(&types_of, dir, world_size, batch_size, model, which, Precision::F32)
+}
+
+fn types_of(meta: &Meta) -> GraphSchema {
+    GraphSchema::new(meta).expect("types")
 }
 
 /// Like [`steps`], for models that read values of edges, which the function adds to the types of the graph.
@@ -53,6 +57,7 @@ fn steps_over(
     batch_size: usize,
     model: &Model,
     which: &Which,
+    precision: Precision,
 ) -> Vec<Vec<StepGradients>> {
     on_ranks(dir, world_size, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
@@ -60,6 +65,7 @@ fn steps_over(
         let model_config = model(&schema);
         let options = BatchOptions::of_model(&model_config, true);
         let mut model: Network<Cpu> = model_config.init(3, &device).expect("a valid model");
+        model.set_precision(precision);
         let mut optimizer = adam::<Cpu, Network<Cpu>>(0.0);
         let seeds = match which {
             Which::Listed(originals) => {
@@ -136,6 +142,27 @@ fn ranks_together_step_like_one() {
             let many = steps(&dir.path().join(parts.to_string()), parts, 8, &stack(kind), &seeds);
             assert_same_steps(&many, &one, &format!("{kind:?} on {parts} ranks"));
         }
+    }
+}
+
+#[test]
+fn ranks_together_step_like_one_in_bf16() {
+    let dataset = support::graph(200, 900, 11);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for parts in [1, 2] {
+        write_parts(&dataset, parts, Method::Random, &dir.path().join(parts.to_string()));
+    }
+    let seeds = Which::Listed((0..50).map(|i| (i * 37 + 5) % 200).collect());
+    let [one_part, two_parts] = ["1", "2"].map(|parts| dir.path().join(parts));
+    for kind in kinds() {
+        let model = stack(kind);
+        let one = steps_over(&types_of, &one_part, 1, 16, &model, &seeds, Precision::Bf16).remove(0);
+        let two = steps_over(&types_of, &two_parts, 2, 8, &model, &seeds, Precision::Bf16);
+        assert_same_steps(&two, &one, &format!("{kind:?} in bf16"));
+        let in_f32 = steps(&one_part, 1, 16, &model, &seeds).remove(0);
+        assert_ne!(in_f32[0].flat, one[0].flat, "{kind:?} rounds");
+        let losses = [&one[0], &in_f32[0]].map(|step| step.totals.loss);
+        assert!((losses[0] - losses[1]).abs() <= 0.02 * losses[1], "{kind:?}: {losses:?}");
     }
 }
 
@@ -301,10 +328,10 @@ fn ranks_together_step_like_one_over_values_of_edges() {
                 };
                 let schema = move |meta: &Meta| reads.schema(kind, meta);
                 let whole = dir.path().join(format!("{name}1"));
-                let one = steps_over(&schema, &whole, 1, 24, &network, &seeds).remove(0);
+                let one = steps_over(&schema, &whole, 1, 24, &network, &seeds, Precision::F32).remove(0);
                 for (parts, ranks) in [(1, 2), (2, 2), (3, 3)] {
                     let folder = dir.path().join(format!("{name}{parts}"));
-                    let many = steps_over(&schema, &folder, ranks, 24 / ranks, &network, &seeds);
+                    let many = steps_over(&schema, &folder, ranks, 24 / ranks, &network, &seeds, Precision::F32);
                     assert_same_steps(&many, &one, &format!("{model} {reads:?} on {name}{parts}, {ranks} ranks"));
                     compared += 1;
                 }

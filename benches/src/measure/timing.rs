@@ -11,7 +11,7 @@ pub(crate) fn cpu_time() -> Duration {
 }
 
 /// A stopwatch that sums the time of the measured sections of a repetition.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stopwatch {
     wall: Duration,
     cpu: Duration,
@@ -35,6 +35,9 @@ impl Stopwatch {
     }
 }
 
+/// A repetition of a work, which times its sections.
+pub(crate) type Work<'a> = Box<dyn FnMut(&mut Stopwatch) -> anyhow::Result<()> + 'a>;
+
 /// The times of a unit of work over all repetitions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
@@ -56,6 +59,27 @@ impl Timing {
         Self::measure_cold(reps, work)
     }
 
+    /// Times works in turns, so that a change of the machine's load affects all of them. Each work has a warm-up.
+    pub(crate) fn measure_in_turns(reps: usize, works: &mut [Work<'_>]) -> anyhow::Result<Vec<Self>> {
+        let mut laps = vec![Vec::with_capacity(reps); works.len()];
+        for rep in 0..=reps.max(1) {
+            for (work, laps) in works.iter_mut().zip(&mut laps) {
+                let mut stopwatch = Stopwatch::default();
+                work(&mut stopwatch)?;
+                if rep > 0 {
+                    laps.push(stopwatch);
+                }
+            }
+        }
+        Ok(laps.iter().map(|laps| Self::of_laps(laps)).collect())
+    }
+
+    fn of_laps(laps: &[Stopwatch]) -> Self {
+        let wall_s: Vec<f64> = laps.iter().map(|lap| lap.wall.as_secs_f64()).collect();
+        let cpu_s: Vec<f64> = laps.iter().map(|lap| lap.cpu.as_secs_f64()).collect();
+        Self::of(&wall_s, &cpu_s)
+    }
+
     /// Like [`Timing::measure`], but without a warm-up.
     pub(crate) fn measure_cold(
         reps: usize,
@@ -68,8 +92,7 @@ impl Timing {
             work(&mut stopwatch)?;
             laps.push(stopwatch);
         }
-        let seconds = |of: fn(&Stopwatch) -> Duration| laps.iter().map(|lap| of(lap).as_secs_f64()).collect::<Vec<_>>();
-        let mut timing = Self::of(&seconds(|lap| lap.wall), &seconds(|lap| lap.cpu));
+        let mut timing = Self::of_laps(&laps);
         timing.peak_rss_bytes = ProcessMemory::own().map(|memory| memory.peak_bytes);
         Ok(timing)
     }

@@ -2,12 +2,15 @@
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
-use edgecut_gnn::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, dropout, linear};
+use edgecut_gnn::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, Linear, Precision, dropout, linear};
 
-/// A dense layer with ReLU and dropout with this probability.
+/// A dense layer with ReLU and dropout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HiddenLayer {
+    /// The probability of dropout.
     pub(crate) dropout: f64,
+    /// The type in which the fused layer multiplies.
+    pub(crate) precision: Precision,
 }
 
 impl HiddenLayer {
@@ -26,7 +29,8 @@ impl HiddenLayer {
         weight: Tensor<B, 2>,
         bias: Tensor<B, 1>,
     ) -> Tensor<B, 2> {
-        linear(x, weight, Some(bias), Activation::Relu(DropoutMask::new(self.dropout, Self::key())))
+        let activation = Activation::Relu(DropoutMask::new(self.dropout, Self::key()));
+        linear(x, weight, Some(bias), Linear { activation, precision: self.precision })
     }
 
     /// Computes the same with separate operations.
@@ -50,7 +54,7 @@ mod tests {
         let x = random_tensor::<Cpu>(30, 20, 1);
         let weight = random_tensor::<Cpu>(20, 10, 2);
         let bias = random_tensor::<Cpu>(1, 10, 3).reshape([10]);
-        let layer = HiddenLayer { dropout: 0.5 };
+        let layer = HiddenLayer { dropout: 0.5, precision: Precision::F32 };
         let fused = layer.fused(x.clone(), weight.clone(), bias.clone());
         let difference = (fused - layer.plain(x, weight, bias)).abs().max();
         assert!(difference.into_scalar() < 1e-5);

@@ -8,7 +8,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
 use edgecut_dist_sampler::{Fanout, SamplerConfig};
 use edgecut_gnn::nn::Aggregation;
-use edgecut_gnn::ops::DropoutKey;
+use edgecut_gnn::ops::{DropoutKey, Precision};
 use edgecut_trainer::models::{ConvKind, GraphSchema, Mode, Network, NetworkConfig, SageSettings};
 use edgecut_trainer::{
     BatchOptions, NodeTrainingConfig, TensorBatch, TrainError, TrainingConfig, adam, model_config, step_gradients,
@@ -51,6 +51,14 @@ pub(crate) fn trainee(
 }
 
 impl<O: Optimizer<Network<Grad>, Grad>> Trainee<O> {
+    /// Sets the type in which the model multiplies.
+    pub(crate) fn with_precision(mut self, precision: Precision) -> Self {
+        if let Some(model) = &mut self.model {
+            model.set_precision(precision);
+        }
+        self
+    }
+
     /// Converts a batch to the model's input.
     pub(crate) fn tensors(&self, batch: MiniBatch) -> anyhow::Result<TensorBatch<Grad>> {
         Ok(TensorBatch::new(batch, &self.schema, self.options(), &Default::default())?)

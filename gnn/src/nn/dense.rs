@@ -36,7 +36,7 @@ impl<B: Backend> Dense<B> {
         Self { weight, bias: init.uniform([out_channels], bound, device), precision: Precision::default() }
     }
 
-    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    /// Sets the type in which this layer multiplies matrices. The default is `f32`.
     pub fn set_precision(&mut self, precision: Precision) {
         self.precision = precision;
     }

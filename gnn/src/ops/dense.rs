@@ -4,15 +4,14 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use edgecut_graph::uninit::{vec_from_groups, vec_from_rows, zeroed};
+use edgecut_graph::uninit::{vec_from_groups, vec_from_rows};
 use rayon::prelude::*;
 
 use super::dropout::DropoutMask;
-use super::linear::Activation;
+use super::linear::{Activation, Linear};
+use super::products::{Chunk, Epilogue, Matrix, Products, Relu, Sums, products};
 use super::real::Real;
 
-/// The number of rows per product: the rows, their product and the weights fit the second-level cache.
-const CHUNK_ROWS: usize = 256;
 /// The number of values per task of an activation.
 const CHUNK_VALUES: usize = 1 << 14;
 /// The maximum number of partial sums of a weight's gradient, which limits the threads that compute it.
@@ -28,120 +27,24 @@ pub(super) struct Shape {
     pub(super) fan_out: usize,
 }
 
-/// A factor of a product: a row-major matrix, or the transpose of one.
-#[derive(Clone, Copy)]
-struct Matrix<'a, T> {
-    values: &'a [T],
-    rows: usize,
-    columns: usize,
-    transposed: bool,
-}
-
-impl<'a, T> Matrix<'a, T> {
-    fn new(values: &'a [T], rows: usize, columns: usize) -> Self {
-        assert_eq!(values.len(), rows * columns, "dense layer: number of values against rows times columns");
-        Self { values, rows, columns, transposed: false }
-    }
-
-    fn transpose(self) -> Self {
-        Self { rows: self.columns, columns: self.rows, transposed: !self.transposed, ..self }
-    }
-
-    /// Returns the distance in elements from one row to the next, and from one column to the next.
-    fn strides(&self) -> (isize, isize) {
-        if self.transposed { (1, self.rows as isize) } else { (self.columns as isize, 1) }
-    }
-}
-
-/// Computes `out = a · b`, row-major, into uninitialised memory.
-fn product<'o, T: Real>(out: &'o mut [MaybeUninit<T>], a: Matrix<'_, T>, b: Matrix<'_, T>) -> &'o mut [T] {
-    if a.columns == 0 {
-        return zeroed(out);
-    }
-    assert_eq!(out.len(), a.rows * b.columns, "dense layer: length of the output against the sizes of the product");
-    // SAFETY: `out` has the size of the product, and `multiply` only writes to it.
-    unsafe { multiply(out.as_mut_ptr().cast(), a, b, false) };
-    // SAFETY: a product whose inner size is at least 1 writes every element.
-    unsafe { out.assume_init_mut() }
-}
-
-/// Computes `out += a · b`, row-major.
-fn add_product<T: Real>(out: &mut [T], a: Matrix<'_, T>, b: Matrix<'_, T>) {
-    assert_eq!(out.len(), a.rows * b.columns, "dense layer: length of the output against the sizes of the product");
-    // SAFETY: `out` has the size of the product and is initialised.
-    unsafe { multiply(out.as_mut_ptr(), a, b, true) };
-}
-
-/// Computes `out = a · b`, or `out += a · b` if `add` is true.
-///
-/// # Safety
-/// `out` must be valid for writes of `a.rows * b.columns` elements, and for reads of them if `add` is true.
-unsafe fn multiply<T: Real>(out: *mut T, a: Matrix<'_, T>, b: Matrix<'_, T>, add: bool) {
-    assert_eq!(a.columns, b.rows, "dense layer: columns of the left factor against rows of the right factor");
-    let (a_row, a_column) = a.strides();
-    let (b_row, b_column) = b.strides();
-    let rows = a.rows;
-    let columns = b.columns;
-    let inner = a.columns;
-    let a = a.values.as_ptr();
-    let b = b.values.as_ptr();
-    let one = T::ONE;
-    // No factor is conjugated.
-    let plain = false;
-    // `Parallelism::None`, because the callers already run in parallel over chunks of rows.
-    // SAFETY: `Matrix::new` has checked that sizes and strides stay within the slices. The caller guarantees `out`.
-    unsafe {
-        gemm::gemm(
-            rows,
-            columns,
-            inner,
-            out,
-            1,
-            columns as isize,
-            add,
-            a,
-            a_column,
-            a_row,
-            b,
-            b_column,
-            b_row,
-            one,
-            one,
-            plain,
-            plain,
-            plain,
-            gemm::Parallelism::None,
-        );
-    }
-}
-
 /// Returns `activation(x · weight + bias)`, `[rows, fan_out]`.
-pub(super) fn forward<T: Real>(x: &[T], weight: &[T], bias: &[T], shape: Shape, activation: Activation) -> Vec<T> {
+pub(super) fn forward<T: Real>(x: &[T], weight: &[T], bias: &[T], shape: Shape, linear: Linear) -> Vec<T> {
     let Shape { rows, fan_in, fan_out } = shape;
-    let weight = Matrix::new(weight, fan_in, fan_out);
+    let products = products(Matrix::new(weight, fan_in, fan_out), linear.precision);
+    let chunk_rows = products.chunk_rows();
+    let layer = Epilogue { bias, rectifies: matches!(linear.activation, Activation::Relu(_)) };
     let fill = |first_row: usize, out: &mut [MaybeUninit<T>]| {
         let rows = out.len() / fan_out;
-        let x = Matrix::new(&x[first_row * fan_in..][..rows * fan_in], rows, fan_in);
-        let out = product(out, x, weight);
-        pulp::Arch::new().dispatch(|| {
-            add_bias(out, bias);
-            if let Activation::Relu(mask) = activation {
-                rectify(out);
-                mask.apply_from(first_row * fan_out, out);
-            }
-        });
-    };
-    // SAFETY: `product` writes every element of `out`.
-    unsafe { vec_from_rows(rows, fan_out, CHUNK_ROWS, fill) }
-}
-
-#[inline(always)]
-fn add_bias<T: Real>(out: &mut [T], bias: &[T]) {
-    for row in out.chunks_exact_mut(bias.len().max(1)) {
-        for (value, &bias) in row.iter_mut().zip(bias) {
-            *value += bias;
+        let (x, following) = x[first_row * fan_in..].split_at(rows * fan_in);
+        // The next chunk is most often computed by this thread.
+        let ahead = &following[..following.len().min(x.len())];
+        let out = products.forward(out, Matrix::new(x, rows, fan_in), layer, ahead);
+        if let Activation::Relu(mask) = linear.activation {
+            pulp::Arch::new().dispatch(|| mask.apply_from(first_row * fan_out, out));
         }
-    }
+    };
+    // SAFETY: `Products::forward` writes every element of `out`.
+    unsafe { vec_from_rows(rows, fan_out, chunk_rows, fill) }
 }
 
 /// Applies ReLU in place. NaN stays NaN.
@@ -193,12 +96,6 @@ pub(super) struct Gradients<T> {
     pub(super) bias: Vec<T>,
 }
 
-/// The partial sums of the parameters' gradients over one group of rows.
-struct Sums<T> {
-    weight: Vec<T>,
-    bias: Vec<T>,
-}
-
 /// Returns the gradients of `x`, weight and bias from the gradient of the output.
 ///
 /// Rows are cut into groups whose number depends on the shape only. Each group sums in order, and the groups' sums are
@@ -207,15 +104,16 @@ pub(super) fn backward<T: Real>(
     saved: Saved<'_, T>,
     grad: &[T],
     shape: Shape,
-    activation: Activation,
+    linear: Linear,
     wants_x: bool,
 ) -> Gradients<T> {
     let Shape { rows, fan_in, fan_out } = shape;
-    let group_rows = rows_per_group::<T>(shape);
+    let products = products(Matrix::new(saved.weight, fan_in, fan_out).transpose(), linear.precision);
+    let group_rows = rows_per_group::<T>(shape, products.chunk_rows());
     let num_groups = rows.div_ceil(group_rows);
     let zeros = || Sums { weight: vec![T::ZERO; fan_in * fan_out], bias: vec![T::ZERO; fan_out] };
     let mut groups: Vec<Sums<T>> = (0..num_groups).into_par_iter().map(|_| zeros()).collect();
-    let pass = Pass { saved, grad, shape, activation };
+    let pass = Pass { saved, grad, shape, activation: linear.activation, products: &*products };
     let x = if wants_x {
         let rows_of = |group: usize| group * group_rows..((group + 1) * group_rows).min(rows);
         let mut sums = groups.iter_mut();
@@ -232,12 +130,12 @@ pub(super) fn backward<T: Real>(
     Gradients { x, weight, bias }
 }
 
-/// Returns the number of rows per group: a multiple of [`CHUNK_ROWS`] that keeps the groups' sums within
+/// Returns the number of rows per group: a multiple of `chunk_rows` that keeps the groups' sums within
 /// [`MAX_GROUP_BYTES`].
-fn rows_per_group<T>(shape: Shape) -> usize {
+fn rows_per_group<T>(shape: Shape, chunk_rows: usize) -> usize {
     let weight_bytes = (shape.fan_in * shape.fan_out * size_of::<T>()).max(1);
     let groups = (MAX_GROUP_BYTES / weight_bytes).clamp(1, MAX_GROUPS);
-    shape.rows.div_ceil(groups).next_multiple_of(CHUNK_ROWS).max(CHUNK_ROWS)
+    shape.rows.div_ceil(groups).next_multiple_of(chunk_rows).max(chunk_rows)
 }
 
 /// The inputs of the backward pass, which all groups share.
@@ -246,37 +144,44 @@ struct Pass<'a, T> {
     grad: &'a [T],
     shape: Shape,
     activation: Activation,
+    /// The products with the transpose of the weight.
+    products: &'a dyn Products<T>,
 }
 
 impl<T: Real> Pass<'_, T> {
     /// Adds the contributions of `rows` to `sums`, and writes their gradients of `x` to `out` if it is given.
     fn run(&self, rows: Range<usize>, sums: &mut Sums<T>, mut out: Option<&mut [MaybeUninit<T>]>) {
-        let Shape { fan_in, fan_out, .. } = self.shape;
-        let weight = Matrix::new(self.saved.weight, fan_in, fan_out);
-        let mut scratch = Vec::new();
-        for start in rows.clone().step_by(CHUNK_ROWS) {
-            let len = CHUNK_ROWS.min(rows.end - start);
-            let of = |columns: usize| start * columns..(start + len) * columns;
-            let grad = &self.grad[of(fan_out)];
-            let sum = &mut sums.bias;
-            let grad = match self.activation {
-                Activation::Identity => grad,
-                Activation::Relu(mask) => {
-                    let output = &self.saved.output[of(fan_out)];
-                    pulp::Arch::new().dispatch(|| before_relu(grad, output, mask.scale(), &mut scratch));
-                    &scratch
-                }
-            };
-            pulp::Arch::new().dispatch(|| add_columns(sum, grad));
-            let grad = Matrix::new(grad, len, fan_out);
-            let x = Matrix::new(&self.saved.x[of(fan_in)], len, fan_in);
-            add_product(&mut sums.weight, x.transpose(), grad);
-            if let Some(out) = &mut out {
-                let from = (start - rows.start) * fan_in;
-                product(&mut out[from..from + len * fan_in], grad, weight.transpose());
-            }
+        let fan_in = self.shape.fan_in;
+        let chunk_rows = self.products.chunk_rows();
+        for start in rows.clone().step_by(chunk_rows) {
+            let end = rows.end.min(start + chunk_rows);
+            let chunk = self.chunk(start..end);
+            let ahead = self.chunk(end..rows.end.min(end + chunk_rows));
+            let out =
+                out.as_deref_mut().map(|out| &mut out[(start - rows.start) * fan_in..(end - rows.start) * fan_in]);
+            self.products.backward(chunk, sums, out, ahead);
         }
     }
+
+    fn chunk(&self, rows: Range<usize>) -> Chunk<'_, T> {
+        let Shape { fan_in, fan_out, .. } = self.shape;
+        let relu = match self.activation {
+            Activation::Identity => None,
+            Activation::Relu(mask) => {
+                Some(Relu { output: rows_of(self.saved.output, fan_out, &rows), scale: mask.scale() })
+            }
+        };
+        Chunk {
+            x: Matrix::new(rows_of(self.saved.x, fan_in, &rows), rows.len(), fan_in),
+            grad: Matrix::new(rows_of(self.grad, fan_out, &rows), rows.len(), fan_out),
+            relu,
+        }
+    }
+}
+
+/// Returns rows of a row-major matrix.
+fn rows_of<'a, T>(values: &'a [T], columns: usize, rows: &Range<usize>) -> &'a [T] {
+    &values[rows.start * columns..rows.end * columns]
 }
 
 /// Writes to `sums` the gradient before ReLU and dropout. A positive output means that the input was positive and was

@@ -31,7 +31,7 @@ pub trait GnnKernels: Backend {
     /// True if devices of this backend have their own memory, to which batches are copied.
     const HAS_OWN_MEMORY: bool = false;
 
-    /// Returns whether `device` can compute with numbers of type `precision`. On the CPU the precision has no effect.
+    /// Returns whether `device` can compute with numbers of type `precision`. The CPU computes in `f32` instead of `f16`.
     fn supports(_precision: Precision, _device: &Self::Device) -> bool {
         true
     }

@@ -65,7 +65,7 @@ impl<K: GnnKernels> Operation<K, 1> for Relu {
 pub struct Linear {
     /// The function of the sums.
     pub activation: Activation,
-    /// The type in which a GPU multiplies, forwards and backwards.
+    /// The type of the factors of products, forwards and backwards.
     pub precision: Precision,
 }
 

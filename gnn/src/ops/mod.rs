@@ -11,8 +11,9 @@
 //!
 //! Invariant: work is divided by shape, never by the number of threads, so results have the same bits on any number of
 //! threads. Plain loops are compiled for several instruction sets, and `pulp` chooses one at run time. Rust neither
-//! fuses nor reorders their arithmetic, so all kinds of CPUs give the same bits. Products come from `gemm`, and only
-//! they may differ between kinds of CPUs, in the last bit.
+//! fuses nor reorders their arithmetic, so all kinds of CPUs give the same bits. Products alone may differ between kinds of
+//! CPUs, in the last bit: `gemm` computes those in `f32`, and `bf16_kernel.rs` those in `bf16` if the CPU has instructions
+//! for them.
 
 mod aggregate;
 mod aggregate_kernels;
@@ -23,6 +24,8 @@ mod autodiff;
 mod batch_graph;
 mod batch_norm;
 mod batch_norm_kernels;
+#[cfg(target_arch = "x86_64")]
+mod bf16_kernel;
 mod block;
 mod cross_entropy;
 #[cfg(feature = "cuda")]
@@ -38,6 +41,7 @@ mod ndarray;
 mod operation;
 mod pooling;
 mod precision;
+mod products;
 mod real;
 mod row_tasks;
 mod transposed;
@@ -69,3 +73,4 @@ pub use linear::matmul;
 pub use linear::{Activation, Linear, linear};
 pub use pooling::{Segments, pool};
 pub use precision::Precision;
+pub use products::cpu_multiplies_bf16;

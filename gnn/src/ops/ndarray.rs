@@ -114,7 +114,7 @@ where
     ) -> FloatTensor<Self> {
         let shape = linear_shape(&x, &weight);
         with_type_of!(x, T => {
-            let output = dense::forward(&T::of(&x), &T::of(&weight), &T::of(&bias), shape, linear.activation);
+            let output = dense::forward(&T::of(&x), &T::of(&weight), &T::of(&bias), shape, linear);
             tensor(output, [shape.rows, shape.fan_out])
         })
     }
@@ -129,7 +129,7 @@ where
         let shape = linear_shape(x, weight);
         with_type_of!(grad, T => {
             let saved = dense::Saved { x: &T::of(x), weight: &T::of(weight), output: &T::of(output) };
-            let gradients = dense::backward(saved, &T::of(&grad), shape, linear.activation, wants_x);
+            let gradients = dense::backward(saved, &T::of(&grad), shape, linear, wants_x);
             LinearGradients {
                 x: gradients.x.map(|x| tensor(x, [shape.rows, shape.fan_in])),
                 weight: tensor(gradients.weight, [shape.fan_in, shape.fan_out]),

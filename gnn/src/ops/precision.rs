@@ -1,9 +1,13 @@
-//! Float types that GPUs store features in and multiply in.
+//! Float types in which factors of products and features on GPUs are stored.
 
 use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
-/// A float type in which a GPU copies, stores or multiplies numbers. Sums are always accumulated in `f32`.
+/// A float type in which a device multiplies numbers, or a GPU copies and stores features. Sums are always accumulated in
+/// `f32`.
+///
+/// The CPU multiplies in `f32` and `bf16`. With AVX-512 BF16 instructions, products in `bf16` are faster; without them
+/// factors are rounded and multiplied in `f32`, which gives the same results except for the order of sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {

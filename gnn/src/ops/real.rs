@@ -2,6 +2,12 @@
 
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
+use half::bf16;
+
+#[cfg(target_arch = "x86_64")]
+use super::bf16_kernel::{Bf16Products, Bf16Unit};
+use super::products::{Matrix, Plain, Products};
+
 /// The arithmetic that the CPU kernels need of an element of a float tensor.
 pub(super) trait Real:
     Copy
@@ -30,6 +36,12 @@ pub(super) trait Real:
     fn sqrt(self) -> Self;
     fn recip(self) -> Self;
     fn is_nan(self) -> bool;
+    /// Returns the value rounded to the nearest `bf16`, ties to even.
+    fn rounded_to_bf16(self) -> Self;
+    /// Returns products with `right` of factors that are rounded to `bf16`.
+    fn bf16_products<'a>(right: Matrix<'a, Self>) -> Box<dyn Products<Self> + 'a> {
+        Box::new(Plain::rounded(right))
+    }
 }
 
 impl Real for f32 {
@@ -61,6 +73,16 @@ impl Real for f32 {
     fn is_nan(self) -> bool {
         f32::is_nan(self)
     }
+    fn rounded_to_bf16(self) -> Self {
+        bf16::from_f32(self).to_f32()
+    }
+    fn bf16_products<'a>(right: Matrix<'a, Self>) -> Box<dyn Products<Self> + 'a> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(unit) = Bf16Unit::detect() {
+            return Box::new(Bf16Products::new(unit, right));
+        }
+        Box::new(Plain::rounded(right))
+    }
 }
 
 impl Real for f64 {
@@ -91,5 +113,8 @@ impl Real for f64 {
     #[inline(always)]
     fn is_nan(self) -> bool {
         f64::is_nan(self)
+    }
+    fn rounded_to_bf16(self) -> Self {
+        bf16::from_f64(self).to_f64()
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the program `train`.
 
+mod bf16;
 #[path = "checkpoints/main.rs"]
 mod checkpoints;
 mod drop_edge;

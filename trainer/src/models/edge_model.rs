@@ -159,7 +159,7 @@ impl EdgeModelConfig {
 }
 
 impl<B: Backend> EdgeModel<B> {
-    /// Sets the type in which a GPU multiplies matrices for the encoder (mixed-precision training). The default is
+    /// Sets the type in which matrices are multiplied for the encoder (mixed-precision training). The default is
     /// `f32`, in which the decoder always multiplies.
     pub fn set_precision(&mut self, precision: Precision) {
         self.encoder.set_precision(precision);

@@ -99,7 +99,7 @@ impl LinkModelConfig {
 }
 
 impl<B: Backend> LinkModel<B> {
-    /// Sets the type in which a GPU multiplies matrices for the encoder (mixed-precision training). The default is
+    /// Sets the type in which matrices are multiplied for the encoder (mixed-precision training). The default is
     /// `f32`, in which the decoder always multiplies.
     pub fn set_precision(&mut self, precision: Precision) {
         self.encoder.set_precision(precision);

@@ -160,7 +160,7 @@ impl<B: Backend> Network<B> {
         Self { encoders, layers, norms, outputs, output, times, settings: Settings(Box::new(config.clone())) }
     }
 
-    /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
+    /// Sets the type in which matrices are multiplied for this model (mixed-precision training). The default is `f32`.
     pub fn set_precision(&mut self, precision: Precision) {
         for layer in &mut self.layers {
             layer.conv.set_precision(precision);

@@ -4,7 +4,7 @@ use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, activation::relu};
-use edgecut_gnn::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, dropout, linear};
+use edgecut_gnn::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, Linear, Precision, dropout, linear};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
@@ -114,18 +114,72 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let mut draws = Draws(13);
     let x = draws.matrix::<Single>(5000, 37);
     let weight = draws.matrix::<Single>(37, 29);
-    let run = |threads: usize| {
+    let run = |threads: usize, precision: Precision| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
         pool.install(|| {
             let x = x.clone().require_grad();
             let weight = weight.clone().require_grad();
-            let output = linear(x.clone(), weight.clone(), None, activation(Some(0.3)));
+            let settings = Linear { activation: activation(Some(0.3)), precision };
+            let output = linear(x.clone(), weight.clone(), None, settings);
             let gradients = output.clone().powi_scalar(2).sum().backward();
             let of = |t: &Tensor<Single, 2>| bits(t.grad(&gradients).expect("a gradient"));
             [bits(output.inner()), of(&x), of(&weight)]
         })
     };
-    assert_eq!(run(1), run(7));
+    for precision in [Precision::F32, Precision::Bf16] {
+        assert_eq!(run(1, precision), run(7, precision));
+    }
+    assert_ne!(run(1, Precision::F32), run(1, Precision::Bf16));
+}
+
+/// Rounds to 8 bits of precision.
+fn round(value: f64) -> f64 {
+    let bits = (value as f32).to_bits();
+    f64::from(f32::from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000))
+}
+
+#[test]
+fn bf16_layers_equal_plain_loops_over_rounded_factors() {
+    type Single = Autodiff<NdArray<f32>>;
+    let mut draws = Draws(14);
+    for (rows, fan_in, fan_out) in [(1, 1, 1), (3, 7, 5), (253, 33, 20), (700, 100, 47), (260, 300, 16)] {
+        let x = draws.matrix::<Single>(rows, fan_in).require_grad();
+        let weight = draws.matrix::<Single>(fan_in, fan_out).require_grad();
+        let bias = draws.matrix::<Single>(1, fan_out).reshape([fan_out]).detach().require_grad();
+        let grad = draws.matrix::<Single>(rows, fan_out);
+        let settings = Linear { activation: activation(Some(0.0)), precision: Precision::Bf16 };
+        let output = linear(x.clone(), weight.clone(), Some(bias.clone()), settings);
+        let gradients = (output.clone() * grad.clone()).sum().backward();
+
+        let [xs, ws, bs, gs] = [x.clone(), weight.clone(), bias.clone().unsqueeze(), grad].map(|t| values(t.inner()));
+        let mut outputs = vec![0.0; rows * fan_out];
+        let mut x_grad = vec![0.0; rows * fan_in];
+        let mut weight_grad = vec![0.0; fan_in * fan_out];
+        let mut bias_grad = vec![0.0; fan_out];
+        for row in 0..rows {
+            for column in 0..fan_out {
+                let position = row * fan_out + column;
+                let terms = (0..fan_in).map(|i| round(xs[row * fan_in + i]) * round(ws[i * fan_out + column]));
+                let sum = terms.sum::<f64>() + bs[column];
+                if sum <= 0.0 {
+                    continue;
+                }
+                outputs[position] = sum;
+                // The bias is added and its gradient is summed in f32.
+                bias_grad[column] += gs[position];
+                for i in 0..fan_in {
+                    x_grad[row * fan_in + i] += round(gs[position]) * round(ws[i * fan_out + column]);
+                    weight_grad[i * fan_out + column] += round(gs[position]) * round(xs[row * fan_in + i]);
+                }
+            }
+        }
+        let what = format!("{rows} x {fan_in} x {fan_out}");
+        let bias_given = bias.grad(&gradients).expect("a gradient").unsqueeze::<2>();
+        assert_close(&values(output.inner()), &outputs, 1e-4, &what);
+        assert_close(&values(x.grad(&gradients).expect("a gradient")), &x_grad, 1e-4, &what);
+        assert_close(&values(weight.grad(&gradients).expect("a gradient")), &weight_grad, 1e-4, &what);
+        assert_close(&values(bias_given), &bias_grad, 1e-4, &what);
+    }
 }
 
 fn bits<B: Backend>(tensor: Tensor<B, 2>) -> Vec<u32> {

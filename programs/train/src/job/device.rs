@@ -4,6 +4,7 @@ use crate::args::device::DeviceArgs;
 use crate::job::process_role::Rank;
 use crate::settings::flag_names::with_flags;
 use edgecut_cli::message;
+use edgecut_gnn::ops::{Precision, cpu_multiplies_bf16};
 use edgecut_gpu::Resolved;
 
 /// Returns the device of a rank and prints it: each rank on a GPU names its GPU, and the first rank of a node
@@ -15,8 +16,17 @@ pub(crate) fn of_rank(args: &DeviceArgs, rank: &mut Rank) -> anyhow::Result<Reso
             if let Some(why) = why {
                 message!("{}", with_flags(why));
             }
-            if let Some(precision) = args.mixed_precision {
-                message!("--mixed-precision {precision} applies to GPUs only: the CPU multiplies in f32");
+            match args.mixed_precision {
+                Some(Precision::F16) => {
+                    message!(
+                        "--mixed-precision f16 applies to GPUs only: the CPU multiplies in f32; bf16 applies to both"
+                    );
+                }
+                Some(Precision::Bf16) if !cpu_multiplies_bf16() => message!(
+                    "--mixed-precision bf16: this CPU has no AVX-512 BF16 instructions, so products are slower than in \
+                     f32: leave the flag out, unless other nodes have the instructions"
+                ),
+                _ => {}
             }
         }
         Resolved::Cpu { .. } => {}

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 mod resized;
-mod training;
+pub(crate) mod training;
 
 use crate::programs::{
     Process, TRAIN, assert_error, assert_refused, end, error_of, fake_parts, parts, run, send, stderr, typed_parts,

@@ -303,10 +303,11 @@ impl<B: GnnBackend> GatConv<B> {
             let x_dst = x.clone().slice([0..num_dst, 0..fan_in]);
             return self.forward_between(x, x_dst, block, dropout);
         }
-        // One product computes both scores of all nodes, which avoids copying the destinations' rows.
+        // One product computes both scores of all nodes, which avoids copying the destinations' rows. Scores are not
+        // rounded, since the softmax is steep.
         let [_, heads, _] = self.attention_src.dims();
         let of_scores = Tensor::cat(vec![self.score_weight(true), self.score_weight(false)], 1);
-        let scores = linear(x.clone(), of_scores, None, self.product());
+        let scores = linear(x.clone(), of_scores, None, Activation::Identity);
         let score_src = scores.clone().slice([0..block.num_src(), 0..heads]);
         let score_dst = scores.slice([0..num_dst, heads..2 * heads]);
         let z = linear(x, self.weight_src.val(), None, self.product());
@@ -387,8 +388,8 @@ impl<B: GnnBackend> GatConv<B> {
         let (of_src, of_dst, of_edges) = match self.settings.version {
             AttentionVersion::V1 => {
                 let vector = self.attention_edge.as_ref().expect("version 1 has a vector for edges").val();
-                let of_src = linear(x_src, self.score_weight(true), None, self.product());
-                let of_dst = linear(x_dst, self.score_weight(false), None, self.product());
+                let of_src = linear(x_src, self.score_weight(true), None, Activation::Identity);
+                let of_dst = linear(x_dst, self.score_weight(false), None, Activation::Identity);
                 (of_src, of_dst, dot_heads(of_edges, vector.reshape([1, heads * channels]), heads))
             }
             AttentionVersion::V2 => {
