@@ -76,9 +76,14 @@ impl PartNodes {
         is_known(self.labels.as_deref(), self.targets.as_deref(), row, self.original_ids.len())
     }
 
-    /// Returns the first label. Arrays are shared.
-    pub(super) fn first_label(&self) -> PartLabel {
-        PartLabel { labels: self.labels.clone(), targets: self.targets.clone(), splits: self.splits.clone() }
+    /// Returns the label at a position, counted from 0. Arrays are shared.
+    pub(super) fn label(&self, at: usize) -> PartLabel {
+        match at.checked_sub(1) {
+            Some(at) => self.more_labels[at].clone(),
+            None => {
+                PartLabel { labels: self.labels.clone(), targets: self.targets.clone(), splits: self.splits.clone() }
+            }
+        }
     }
 
     /// Replaces the first label.

@@ -3,7 +3,7 @@
 //! Samplers, loaders and servers know one label per node type. A run that reads another one, or several at once, puts
 //! these in the place of the first label in each of its processes.
 
-use super::arrays::{PartLabel, PartNodes};
+use super::arrays::PartLabel;
 use super::group::PartsOnDisk;
 use super::{Meta, NodeLabelMeta, NodeTypeMeta, Part};
 use crate::NodeTypeId;
@@ -44,7 +44,7 @@ impl NodeTypeMeta {
 
     fn set_first_label(&mut self, label: NodeLabelMeta) {
         let NodeLabelMeta { name, has_labels, num_classes, targets, split_sizes, classes } = label;
-        self.label_name = Some(name);
+        self.label_name = Some(name).filter(|name| !name.is_empty());
         self.has_labels = has_labels;
         self.num_classes = num_classes;
         self.targets = targets;
@@ -63,13 +63,12 @@ impl Meta {
         let mut found = Vec::new();
         let mut known = Vec::new();
         for (t, nodes) in self.node_types.iter().enumerate() {
-            let is_only = nodes.more_labels.is_empty();
-            if is_only && !nodes.is_labeled() {
+            if nodes.more_labels.is_empty() && !nodes.is_labeled() {
                 continue;
             }
             for (label, of_type) in nodes.labels().into_iter().enumerate() {
-                let full = if is_only { nodes.name.clone() } else { format!("{}:{}", nodes.name, of_type.name) };
                 let id = LabelId { node_type: NodeTypeId(t as u16), label };
+                let full = self.label_name(id);
                 if text == full {
                     return Ok(id);
                 }
@@ -90,6 +89,13 @@ impl Meta {
         }
     }
 
+    /// Returns the name of a label, which [`find_label`](Self::find_label) finds.
+    pub fn label_name(&self, id: LabelId) -> String {
+        let nodes = &self.node_types[id.node_type.index()];
+        let label = nodes.label(id.label).name;
+        if label.is_empty() { nodes.name.clone() } else { format!("{}:{label}", nodes.name) }
+    }
+
     /// Remembers the parts on disk, whose fingerprint does not depend on the choice of labels.
     fn remember_parts(&mut self) {
         if self.on_disk.is_none() {
@@ -99,24 +105,26 @@ impl Meta {
 }
 
 impl Part {
-    /// Puts a label in the place of the first label of its node type. The other one takes its place.
+    /// Leaves out all labels but one, which becomes the first label of its node type.
     pub fn with_label(mut self, id: LabelId) -> Self {
-        let Some(at) = id.label.checked_sub(1) else { return self };
         let meta = Arc::make_mut(&mut self.meta);
         meta.remember_parts();
-        let of_type = &mut meta.node_types[id.node_type.index()];
-        let first = of_type.label(0);
-        let chosen = std::mem::replace(&mut of_type.more_labels[at], first);
-        of_type.set_first_label(chosen);
-        let nodes = &mut self.nodes[id.node_type.index()];
-        let first = nodes.first_label();
-        let chosen = std::mem::replace(&mut nodes.more_labels[at], first);
-        nodes.set_first_label(chosen);
+        for (t, (of_type, nodes)) in meta.node_types.iter_mut().zip(&mut self.nodes).enumerate() {
+            if t == id.node_type.index() {
+                of_type.set_first_label(of_type.label(id.label));
+                nodes.set_first_label(nodes.label(id.label));
+            } else {
+                of_type.set_first_label(NodeLabelMeta::default());
+                nodes.set_first_label(PartLabel::default());
+            }
+            of_type.more_labels.clear();
+            nodes.more_labels.clear();
+        }
         self
     }
 
-    /// Puts several labels of each node type in the place of its first label, as targets. The labels of these node types
-    /// become [`NodeTypeMeta::more_labels`], in their order.
+    /// Leaves out all labels but several, which are the first label of their node type together, as targets. The chosen
+    /// labels alone are [`NodeTypeMeta::more_labels`], in the order of `ids`.
     ///
     /// The targets of a node are, for each of the labels in the order of `ids`, its class or its numbers, and the
     /// [`Split::code`] of its split. NaN stands for an unknown value and for no split. A node is in each split that it has
@@ -126,14 +134,16 @@ impl Part {
         meta.remember_parts();
         for (t, (of_type, nodes)) in meta.node_types.iter_mut().zip(&mut self.nodes).enumerate() {
             let chosen: Vec<usize> = ids.iter().filter(|id| id.node_type.index() == t).map(|id| id.label).collect();
+            of_type.more_labels = chosen.iter().map(|&at| of_type.label(at)).collect();
+            nodes.more_labels = chosen.iter().map(|&at| nodes.label(at)).collect();
             if chosen.is_empty() {
+                of_type.set_first_label(NodeLabelMeta::default());
+                nodes.set_first_label(PartLabel::default());
                 continue;
             }
-            of_type.more_labels = of_type.labels();
-            nodes.more_labels.insert(0, nodes.first_label());
             let labels: Vec<(&NodeLabelMeta, &PartLabel)> =
-                chosen.iter().map(|&at| (&of_type.more_labels[at], &nodes.more_labels[at])).collect();
-            let together = joined_label(&labels, nodes);
+                of_type.more_labels.iter().zip(&nodes.more_labels).collect();
+            let together = joined_label(&labels, nodes.original_ids.len());
             let mut split_sizes = [0; 3];
             for (label, _) in &labels {
                 split_sizes = [0, 1, 2].map(|split| label.split_sizes[split].max(split_sizes[split]));
@@ -155,8 +165,7 @@ impl NodeLabelMeta {
 }
 
 /// Returns labels side by side.
-fn joined_label(labels: &[(&NodeLabelMeta, &PartLabel)], nodes: &PartNodes) -> PartLabel {
-    let num_rows = nodes.original_ids.len();
+fn joined_label(labels: &[(&NodeLabelMeta, &PartLabel)], num_rows: usize) -> PartLabel {
     let dim: usize = labels.iter().map(|(meta, _)| meta.num_columns() + 1).sum();
     let mut values = vec![f32::NAN; num_rows * dim];
     let mut first = 0;

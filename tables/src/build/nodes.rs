@@ -54,20 +54,12 @@ pub(super) fn read_nodes(
         context.only_one(tables.iter().map(|table| (&table.at, table.id_col.as_ref())), name, "node_id_col")?;
     context.only_one(tables.iter().map(|table| (&table.at, table.time_col.as_ref())), name, "time_col")?;
     let label = context.only_one(tables.iter().map(|table| (&table.at, table.labels.first())), name, "labels")?;
-    let mut opened = Vec::with_capacity(tables.len());
-    for table in tables {
-        opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_nodes(table))?);
-    }
-    // Labels after the first one are read by passes of their own.
     let more_labels = label.map_or(&[][..], |at| &tables[at].labels[1..]);
     if let Some(label) = more_labels.first().filter(|_| context.is_update) {
         let why = format!("{}: an update cannot extend several labels: partition all tables together", label.at);
         return Err(TableError::file(context.conf, why));
     }
-    for label_of_table in label.into_iter().flat_map(|at| more_labels.iter().map(move |label| (at, label))) {
-        let (at, label) = label_of_table;
-        opened.push(SpecTable::open(context, &tables[at].at, &tables[at].source, Spec::of_label(label))?);
-    }
+    let mut opened = open_tables(context, tables)?;
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let tables_of_labels = opened.split_off(tables.len());
     let (mut ids, mut rows, next_row) = match known {
@@ -185,6 +177,21 @@ pub(super) fn read_nodes(
     let numbers = rows.map_or_else(Vec::new, |rows| rows.numbers);
     let TypeColumns { saved, deferred, .. } = columns;
     Ok(BuiltNodes { data, ids, dropped_ids, numbers, saved, deferred, has_table: true })
+}
+
+/// Opens the tables of a node type, and then a table for each label after the first one, which is read by a pass of its
+/// own.
+pub(super) fn open_tables<'a>(context: &Context, tables: &[&'a NodeTable]) -> Result<Vec<SpecTable<'a>>, TableError> {
+    let mut opened = Vec::with_capacity(tables.len());
+    for table in tables {
+        opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_nodes(table))?);
+    }
+    for table in tables {
+        for label in table.labels.iter().skip(1) {
+            opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_label(label))?);
+        }
+    }
+    Ok(opened)
 }
 
 /// Gives nodes the labels or the targets of columns.
