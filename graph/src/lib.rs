@@ -40,8 +40,8 @@ pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
     Dataset, Division, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
     EdgeOverlap, GivenNegatives, GroupLimits, HeldOutEdges, HoldOut, HoldOutChoice, KnownPairs, NO_SPLIT,
-    NegativesMeta, NodeData, NodeKeys, NodeOverlap, NodeSplit, OriginalIds, OverlapPolicy, Overlaps, RowNumber, Split,
-    SplitOrder, Splits, TargetKind, TargetMeta, Targets,
+    NegativesMeta, NodeData, NodeKeys, NodeLabel, NodeOverlap, NodeSplit, OriginalIds, OverlapPolicy, Overlaps,
+    RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta, Targets,
 };
 pub use error::GraphError;
 pub use fanout::Fanout;
@@ -58,10 +58,10 @@ pub use npy::{
 };
 pub use part::{
     BUILT_FEATURES_FILE, Csc, DiskBook, EdgeTypeMeta, EdgesInMemory, FEATURES_FILE, FORMAT_NAME, FeaturesChecksum,
-    HotNodes, HotnessRule, ID_MAP_FILE, META_FILE, Meta, NodeTypeMeta, NodesInMemory, Part, PartEdges, PartMeta,
-    PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, SeedEdgeSet, SplitIndex, TRANSFORMS_FILE,
-    TableIdSource, TableIds, TextIds, TypeDigests, Updates, edge_dir, has_built_features, is_folder_name, listed_files,
-    node_dir, node_file, part_dir, possible_files, write_built_features,
+    HotNodes, HotnessRule, ID_MAP_FILE, LabelId, META_FILE, Meta, NodeLabelMeta, NodeTypeMeta, NodesInMemory, Part,
+    PartEdges, PartLabel, PartMeta, PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, SeedEdgeSet,
+    SplitIndex, TRANSFORMS_FILE, TableIdSource, TableIds, TextIds, TypeDigests, Updates, edge_dir, has_built_features,
+    is_folder_name, label_dir, listed_files, node_dir, node_file, part_dir, possible_files, write_built_features,
 };
 pub use permutation::Permutation;
 pub use share::Share;

@@ -137,6 +137,12 @@ fn check_classes(dir: &Path, meta: &Meta, parts: &[Part]) -> Result<(), Partitio
     for (t, of_type) in meta.node_types.iter().enumerate() {
         let labels = parts.iter().filter_map(|part| part.nodes(NodeTypeId(t as u16)).labels.as_deref());
         check_classes_of(dir, &format!("node type {}", of_type.name), of_type.num_classes, labels)?;
+        for (at, label) in of_type.more_labels.iter().enumerate() {
+            let labels =
+                parts.iter().filter_map(|part| part.nodes(NodeTypeId(t as u16)).more_labels[at].labels.as_deref());
+            let of_label = format!("node type {}:{}", of_type.name, label.name);
+            check_classes_of(dir, &of_label, label.num_classes, labels)?;
+        }
     }
     for (e, of_type) in (0..).map(EdgeTypeId).zip(&meta.edge_types) {
         let of_part = |part: &'_ Part| part.edges(e).attributes.labels.clone();
@@ -181,6 +187,16 @@ fn check_transforms(dir: &Path, meta: &Meta) -> Result<(), PartitionError> {
     let read = meta.open_file(dir, TRANSFORMS_FILE)?.read_to_string(&mut text);
     read.map_err(|error| GraphError::io(&path, error))?;
     let mut expected = TransformsDigests::of(&path, &text)?;
+    for of_type in &meta.node_types {
+        let of_labels = expected.labels.remove(&of_type.name).unwrap_or_default();
+        if let Some(label) =
+            of_type.more_labels.iter().find(|label| label.classes.as_ref() != of_labels.get(&label.name))
+        {
+            let of_label = format!("the classes of {}:{}", of_type.name, label.name);
+            let why = format!("its digest of {of_label} is not that of {TRANSFORMS_FILE}");
+            return wrong(dir.join(META_FILE), why);
+        }
+    }
     let nodes = meta.node_types.iter().map(|t| (t.name.clone(), &t.digests, expected.node_types.remove(&t.name)));
     let edges = meta.edge_types.iter().map(|e| {
         let name = [&e.src_type[..], &e.relation, &e.dst_type].join("__");
@@ -223,8 +239,8 @@ fn check_edges(folder: &Path, part: &Part, e: EdgeTypeId, times: Option<&[i64]>)
 
 /// The sums over all parts that `META.json` has to agree with.
 struct Sums {
-    /// The sizes of the training, validation and test splits, per node type.
-    splits: Vec<[u64; 3]>,
+    /// The sizes of the training, validation and test splits, per node type and label.
+    splits: Vec<Vec<[u64; 3]>>,
     /// The number of edges, per edge type.
     edges: Vec<u64>,
     /// The number of held-out edges for validation and test, per edge type.
@@ -235,10 +251,9 @@ struct Sums {
 
 impl Sums {
     fn new(meta: &Meta) -> Self {
-        let node_types = meta.node_types.len();
         let edge_types = meta.edge_types.len();
         Self {
-            splits: vec![[0; 3]; node_types],
+            splits: meta.node_types.iter().map(|of_type| vec![[0; 3]; of_type.labels().len()]).collect(),
             edges: vec![0; edge_types],
             held_out: vec![[0; 2]; edge_types],
             labeled: vec![[0; 3]; edge_types],
@@ -249,9 +264,12 @@ impl Sums {
     fn add(&mut self, part: &Part) -> u64 {
         let mut train = 0;
         for (t, sums) in self.splits.iter_mut().enumerate() {
-            let splits = &part.nodes(NodeTypeId(t as u16)).splits;
-            Split::ALL.iter().zip(sums).for_each(|(s, n)| *n += splits.get(*s).len() as u64);
-            train += splits.train.len() as u64;
+            let nodes = part.nodes(NodeTypeId(t as u16));
+            let of_labels = std::iter::once(&nodes.splits).chain(nodes.more_labels.iter().map(|label| &label.splits));
+            for (splits, sums) in of_labels.zip(sums) {
+                Split::ALL.iter().zip(sums).for_each(|(s, n)| *n += splits.get(*s).len() as u64);
+            }
+            train += nodes.splits.train.len() as u64;
         }
         for e in part.edge_type_ids() {
             let edges = part.edges(e);
@@ -268,10 +286,16 @@ impl Sums {
     /// and the books give their number, so all of them were seen.
     fn check(&self, dir: &Path, meta: &Meta) -> Result<(), PartitionError> {
         for (t, found) in meta.node_types.iter().zip(&self.splits) {
-            if t.split_sizes != *found {
-                let sizes = t.split_sizes;
-                let why = format!("split sizes of node type {} are {sizes:?}, but parts have {found:?}", t.name);
-                return wrong(dir.join(META_FILE), why);
+            for (label, found) in t.labels().iter().zip(found) {
+                if label.split_sizes != *found {
+                    let of_label = if label.name.is_empty() { String::new() } else { format!(":{}", label.name) };
+                    let sizes = label.split_sizes;
+                    let why = format!(
+                        "split sizes of node type {}{of_label} are {sizes:?}, but parts have {found:?}",
+                        t.name
+                    );
+                    return wrong(dir.join(META_FILE), why);
+                }
             }
         }
         let sums = self.edges.iter().zip(&self.held_out).zip(&self.labeled);

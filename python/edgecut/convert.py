@@ -296,7 +296,9 @@ def _columns(table: dict[str, Any]) -> list[str]:
     for feature in table.get("features") or []:
         found += _list(feature["feature_col"])
     for label in table.get("labels") or []:
-        found += [label.get(key) for key in ("label_col", "split_by", "split_by_group")]
+        columns = label.get("label_col")
+        found += columns if isinstance(columns, list) else [columns]
+        found += [label.get(key) for key in ("split_by", "split_by_group")]
     names = [column["name"] if isinstance(column, dict) else column for column in found if column is not None]
     return list(dict.fromkeys(map(str, names)))
 

@@ -49,8 +49,15 @@ impl Dataset {
             }
         }
         for nodes in &self.node_types {
-            if let Err(why) = nodes.check(feature_values) {
+            if let Some(features) = &nodes.features
+                && let Err(why) = check_features(features, nodes.num_nodes, "node", feature_values)
+            {
                 return fail(format!("node type {}: {why}", nodes.name));
+            }
+            for with_label in nodes.by_label() {
+                if let Err(why) = with_label.check() {
+                    return fail(format!("node type {}: {why}", with_label.shown_name()));
+                }
             }
         }
         for edges in &self.edge_types {
@@ -67,12 +74,10 @@ impl Dataset {
 }
 
 impl NodeData {
-    fn check(&self, feature_values: bool) -> Result<(), String> {
+    /// Checks the type and its first label, but not the features.
+    fn check(&self) -> Result<(), String> {
         if self.num_nodes > u32::MAX as usize {
             return Err(format!("{} nodes are more than 2^32 - 1", self.num_nodes));
-        }
-        if let Some(features) = &self.features {
-            check_features(features, self.num_nodes, "node", feature_values)?;
         }
         if let Some(labels) = &self.labels {
             if labels.len() != self.num_nodes {

@@ -1,6 +1,6 @@
 //! The nodes of one type.
 
-use super::{Splits, Targets};
+use super::{NodeLabel, Splits, Targets};
 use crate::memory::{Buffer, Features};
 
 /// The nodes of one type.
@@ -36,6 +36,10 @@ pub struct NodeData {
     pub times: Option<Buffer<i64>>,
     /// Numbers to predict for each node. A type has either labels or targets, or none of them.
     pub targets: Option<Targets>,
+    /// The name of the label above, if the type has several labels.
+    pub label_name: Option<String>,
+    /// The labels after the first one.
+    pub more_labels: Vec<NodeLabel>,
 }
 
 impl NodeData {

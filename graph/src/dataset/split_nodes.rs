@@ -111,6 +111,12 @@ impl Dataset {
         for at in labeled {
             let nodes = &mut self.node_types[at];
             let name = &nodes.name;
+            if !nodes.more_labels.is_empty() {
+                return fail(format!(
+                    "the nodes of type {name} have several labels, each with splits of its own: leave out `split_nodes`, and give \
+                     the labels `split_pct`"
+                ));
+            }
             if !nodes.splits.train.is_empty() || !nodes.splits.valid.is_empty() || !nodes.splits.test.is_empty() {
                 return fail(format!(
                     "the nodes of type {name} are in splits already: leave out `split_nodes` or their masks"

@@ -1,6 +1,6 @@
 //! The size of a dataset's arrays.
 
-use super::{Dataset, EdgeData, NodeData, Split};
+use super::{Dataset, EdgeData, NodeData, NodeLabel, Split};
 use crate::Features;
 
 impl Dataset {
@@ -9,6 +9,12 @@ impl Dataset {
         let of_edges = |edges: &EdgeData| edge_bytes(edges, &self.node_types[edges.src_type.index()]);
         let rows = |edges: &EdgeData| (self.node_types[edges.dst_type.index()].num_nodes + 1) as u64 * 8;
         let nodes: u64 = self.node_types.iter().map(node_bytes).sum();
+        let nodes = nodes
+            + self
+                .node_types
+                .iter()
+                .flat_map(|nodes| nodes.more_labels.iter().map(|label| label_bytes(nodes, label)))
+                .sum::<u64>();
         nodes + self.edge_types.iter().map(|edges| of_edges(edges) + rows(edges)).sum::<u64>()
     }
 }
@@ -16,6 +22,13 @@ impl Dataset {
 fn node_bytes(nodes: &NodeData) -> u64 {
     let row = 4 + row_bytes(&nodes.features) + entry(&nodes.labels, 8) + entry(&nodes.times, 8) + target_bytes(nodes);
     let in_splits: usize = Split::ALL.iter().map(|&split| nodes.splits.get(split).len()).sum();
+    nodes.num_nodes as u64 * row + in_splits as u64 * 4
+}
+
+/// Returns the bytes of a label after the first one.
+fn label_bytes(nodes: &NodeData, label: &NodeLabel) -> u64 {
+    let row = entry(&label.labels, 8) + label.targets.as_ref().map_or(0, |targets| 4 * targets.dim as u64);
+    let in_splits: usize = Split::ALL.iter().map(|&split| label.splits.get(split).len()).sum();
     nodes.num_nodes as u64 * row + in_splits as u64 * 4
 }
 

@@ -1,6 +1,6 @@
 //! Nodes and edges without a label in splits.
 
-use super::{Dataset, Split};
+use super::{Dataset, NodeData, Split};
 
 impl Dataset {
     /// Leaves nodes and edges without a label or a known target out of all splits, since no loss and no metric can count
@@ -23,15 +23,7 @@ impl Dataset {
     pub fn leave_out_unlabeled(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         for nodes in &mut self.node_types {
-            for split in Split::ALL {
-                let ids = nodes.splits.get(split);
-                let labeled: Vec<u32> = ids.iter().copied().filter(|&id| nodes.is_labeled(id)).collect();
-                let num_left_out = ids.len() - labeled.len();
-                if num_left_out > 0 {
-                    said.push(sentence("nodes", split, num_left_out as u64, ids.len() as u64));
-                    nodes.splits.set(split, labeled.into());
-                }
-            }
+            nodes.for_each_label(|nodes| nodes.leave_out_unlabeled(&mut said));
         }
         for labels in self.edge_types.iter_mut().filter_map(|edges| edges.attributes.labels.as_mut()) {
             let had = labels.sizes();
@@ -46,6 +38,21 @@ impl Dataset {
             }
         }
         said
+    }
+}
+
+impl NodeData {
+    /// Leaves nodes without the first label out of its splits.
+    fn leave_out_unlabeled(&mut self, said: &mut Vec<String>) {
+        for split in Split::ALL {
+            let ids = self.splits.get(split);
+            let labeled: Vec<u32> = ids.iter().copied().filter(|&id| self.is_labeled(id)).collect();
+            let num_left_out = ids.len() - labeled.len();
+            if num_left_out > 0 {
+                said.push(sentence("nodes", split, num_left_out as u64, ids.len() as u64));
+                self.splits.set(split, labeled.into());
+            }
+        }
     }
 }
 

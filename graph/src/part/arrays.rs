@@ -27,6 +27,37 @@ pub struct PartNodes {
     pub times: Option<Buffer<i64>>,
     /// The nodes of other parts that this part will read most often, if they were ranked.
     pub hot: Option<HotNodes>,
+    /// The labels after the first one, in the order of [`NodeTypeMeta::more_labels`](super::NodeTypeMeta::more_labels).
+    pub more_labels: Vec<PartLabel>,
+}
+
+/// A label of the owned nodes of a type.
+#[derive(Clone, Debug, Default)]
+pub struct PartLabel {
+    /// The class of each row, -1 if unlabeled, if the label has classes.
+    pub labels: Option<Buffer<i64>>,
+    /// `[rows, dim]`, row-major, if the label has numbers. NaN is an unknown value.
+    pub targets: Option<Buffer<f32>>,
+    /// The rows of the training, validation and test nodes, ascending.
+    pub splits: Splits,
+}
+
+impl PartLabel {
+    /// Returns true if the class or a number of one of the `num_rows` rows is known, or if there are neither.
+    pub(super) fn is_known(&self, row: usize, num_rows: usize) -> bool {
+        is_known(self.labels.as_deref(), self.targets.as_deref(), row, num_rows)
+    }
+}
+
+fn is_known(labels: Option<&[i64]>, targets: Option<&[f32]>, row: usize, num_rows: usize) -> bool {
+    match (labels, targets) {
+        (Some(labels), _) => labels[row] >= 0,
+        (None, Some(targets)) => {
+            let dim = targets.len() / num_rows.max(1);
+            targets[row * dim..][..dim].iter().any(|value| !value.is_nan())
+        }
+        (None, None) => true,
+    }
 }
 
 /// The nodes of other parts that a part will read, with their counts. In a group of parts, the list can contain a node
@@ -42,14 +73,25 @@ pub struct HotNodes {
 impl PartNodes {
     /// Returns true if the label or a target of the row is known, or if the type has neither labels nor targets.
     pub fn is_labeled(&self, row: usize) -> bool {
-        match (&self.labels, &self.targets) {
-            (Some(labels), _) => labels[row] >= 0,
-            (None, Some(targets)) => {
-                let dim = targets.len() / self.original_ids.len().max(1);
-                targets[row * dim..][..dim].iter().any(|value| !value.is_nan())
+        is_known(self.labels.as_deref(), self.targets.as_deref(), row, self.original_ids.len())
+    }
+
+    /// Returns the label at a position, counted from 0. Arrays are shared.
+    pub(super) fn label(&self, at: usize) -> PartLabel {
+        match at.checked_sub(1) {
+            Some(at) => self.more_labels[at].clone(),
+            None => {
+                PartLabel { labels: self.labels.clone(), targets: self.targets.clone(), splits: self.splits.clone() }
             }
-            (None, None) => true,
         }
+    }
+
+    /// Replaces the first label.
+    pub(super) fn set_first_label(&mut self, label: PartLabel) {
+        let PartLabel { labels, targets, splits } = label;
+        self.labels = labels;
+        self.targets = targets;
+        self.splits = splits;
     }
 
     /// Returns the row that comes at `position` in ascending order of the original ids.

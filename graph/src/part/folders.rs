@@ -13,6 +13,11 @@ pub fn node_dir(node_type: &str) -> String {
     format!("nodes/{node_type}")
 }
 
+/// Returns the folder of a label after the first one of its node type, relative to its part.
+pub fn label_dir(node_type: &str, label: &str) -> String {
+    format!("{}/labels/{label}", node_dir(node_type))
+}
+
 /// Returns the path of a file of a node type in a part, in the form of [`Meta::files`](crate::Meta::files).
 pub fn node_file(part: DiskPartId, node_type: &str, file: &str) -> String {
     format!("{}/{}/{file}", part_dir(part), node_dir(node_type))

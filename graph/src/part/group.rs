@@ -5,7 +5,7 @@
 //! order. The id maps of users, features that are built later, and a run that continues with another number of
 //! processes need the parts on disk (`Meta::book_on_disk`).
 
-use super::arrays::{HotNodes, PartEdges, PartNodes};
+use super::arrays::{HotNodes, PartEdges, PartLabel, PartNodes};
 use super::mapped_part::Part;
 use super::{Csc, DiskBook, Meta, PartMeta, PartitionBook, SplitIndex};
 use crate::dataset::{
@@ -26,6 +26,17 @@ pub(crate) struct PartsOnDisk {
     /// By node type.
     books: Vec<PartitionBook>,
     fingerprint: String,
+}
+
+impl PartsOnDisk {
+    /// Describes the parts of `meta`, which are on disk.
+    pub(super) fn of(meta: &Meta) -> Arc<Self> {
+        Arc::new(Self {
+            num_parts: meta.num_parts,
+            books: meta.node_types.iter().map(|of_type| of_type.book.clone()).collect(),
+            fingerprint: meta.fingerprint(),
+        })
+    }
 }
 
 impl Meta {
@@ -56,11 +67,7 @@ impl Meta {
         assert!(ascends && starts[0] == 0 && starts[starts.len() - 1] == self.num_parts, "groups of parts: {starts:?}");
         let mut grouped = self.clone();
         grouped.num_parts = starts.len() as u32 - 1;
-        grouped.on_disk = Some(Arc::new(PartsOnDisk {
-            num_parts: self.num_parts,
-            books: self.node_types.iter().map(|of_type| of_type.book.clone()).collect(),
-            fingerprint: self.fingerprint(),
-        }));
+        grouped.on_disk = Some(PartsOnDisk::of(self));
         for of_type in &mut grouped.node_types {
             let bounds: Vec<u64> = of_type.book.clone().into();
             of_type.book = PartitionBook::new(starts.iter().map(|&start| bounds[start as usize]).collect())?;
@@ -139,23 +146,45 @@ fn join_nodes(parts: Vec<PartNodes>) -> PartNodes {
         nodes: joined(parts.iter().flat_map(|part| &part.hot).map(|hot| &hot.nodes)),
         counts: joined(parts.iter().flat_map(|part| &part.hot).map(|hot| &hot.counts)),
     });
-    let mut splits = Splits::default();
-    for split in Split::ALL {
-        let mut rows = Vec::new();
-        let mut first_row = 0;
-        for part in &parts {
-            rows.extend(part.splits.get(split).iter().map(|row| first_row + row));
-            first_row += part.original_ids.len() as u32;
-        }
-        splits.set(split, rows.into());
-    }
+    let splits = joined_splits(parts.iter().map(|part| (&part.splits, part.original_ids.len())));
+    let more_labels = joined_more_labels(&parts);
     let features = joined_features(parts.into_iter().map(|part| part.features).collect());
     let by_original = (!original_ids.is_sorted()).then(|| {
         let mut rows: Vec<u32> = (0..original_ids.len() as u32).collect();
         rows.par_sort_unstable_by_key(|&row| original_ids[row as usize]);
         rows.into()
     });
-    PartNodes { original_ids, by_original, features, labels, targets, splits, times, hot }
+    PartNodes { original_ids, by_original, features, labels, targets, splits, times, hot, more_labels }
+}
+
+/// Joins the labels after the first one.
+fn joined_more_labels(parts: &[PartNodes]) -> Vec<PartLabel> {
+    let mut joined = Vec::new();
+    for at in 0..parts[0].more_labels.len() {
+        let labels = parts.iter().map(|part| &part.more_labels[at]);
+        let num_rows = parts.iter().map(|part| part.original_ids.len());
+        joined.push(PartLabel {
+            labels: joined_if(labels.clone().map(|label| label.labels.as_ref())),
+            targets: joined_if(labels.clone().map(|label| label.targets.as_ref())),
+            splits: joined_splits(labels.map(|label| &label.splits).zip(num_rows)),
+        });
+    }
+    joined
+}
+
+/// Joins splits of parts, each with the number of rows of its part.
+fn joined_splits<'a>(parts: impl Iterator<Item = (&'a Splits, usize)> + Clone) -> Splits {
+    let mut splits = Splits::default();
+    for split in Split::ALL {
+        let mut rows = Vec::new();
+        let mut first_row = 0;
+        for (of_part, num_rows) in parts.clone() {
+            rows.extend(of_part.get(split).iter().map(|row| first_row + row));
+            first_row += num_rows as u32;
+        }
+        splits.set(split, rows.into());
+    }
+    splits
 }
 
 fn join_edges(parts: Vec<PartEdges>, num_sources: usize) -> Result<PartEdges, GraphError> {

@@ -1,7 +1,7 @@
 //! A whole graph as one part that no file holds.
 
 use super::arrays::{PartEdges, PartNodes};
-use super::format::{FORMAT_NAME, FORMAT_VERSION};
+use super::format::{FORMAT_NAME, version_of};
 use super::{
     Csc, EdgeTypeMeta, Meta, NodeTypeMeta, Part, PartMeta, PartitionBook, Provenance, Report, SplitIndex, TypeDigests,
 };
@@ -82,7 +82,7 @@ impl Part {
         let whole = PartMeta { nodes, edges: num_edges as u64, train_nodes: 0, halo_nodes: 0 };
         let meta = Meta {
             format: FORMAT_NAME.into(),
-            version: FORMAT_VERSION,
+            version: version_of(&[]),
             dataset: name.into(),
             num_parts: 1,
             provenance: Provenance::whole(),
@@ -120,6 +120,8 @@ fn describe_nodes(node_type: usize, nodes: &NodesInMemory) -> Result<NodeTypeMet
         has_id_map: false,
         has_table: false,
         has_deferred_features: false,
+        label_name: None,
+        more_labels: Vec::new(),
         digests: TypeDigests::default(),
     })
 }
@@ -152,6 +154,7 @@ fn nodes_of_part(nodes: NodesInMemory) -> PartNodes {
         splits: Splits::default(),
         times: nodes.times,
         hot: None,
+        more_labels: Vec::new(),
     }
 }
 

@@ -1,13 +1,13 @@
 //! Mapping and validation of the files of a part.
 
-use super::arrays::{HotNodes, PartEdges, PartNodes};
+use super::arrays::{HotNodes, PartEdges, PartLabel, PartNodes};
 use super::deferred_features::{self, FeaturesChecksum};
-use super::folders::{edge_dir, node_dir};
-use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta, SplitIndex};
+use super::folders::{edge_dir, label_dir, node_dir};
+use super::{Csc, EdgeTypeMeta, Meta, NodeLabelMeta, NodeTypeMeta, SplitIndex};
 use crate::classes::check_num_classes;
 use crate::dataset::{
     EdgeAttributes, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList, GivenNegatives, HeldOutEdges,
-    NegativesMeta, Split, Splits, TargetMeta, Targets, bad_weight, check_classes, first_bad_weight, wrong_target,
+    NegativesMeta, Split, TargetMeta, Targets, bad_weight, check_classes, first_bad_weight, wrong_target,
 };
 use crate::memory::{Buffer, FeatureDtype, Features};
 use crate::npy::{NpyElement, map_features, map_npy};
@@ -15,6 +15,14 @@ use crate::scan::first_position;
 use crate::{DiskPartId, GraphError, NodeTypeId};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// The rows of a node type in a part.
+struct TypeRows<'a> {
+    name: &'a str,
+    original_ids: &'a [u32],
+    /// True if the part holds all nodes of the type.
+    is_whole: bool,
+}
 
 /// The files of the part in the folder `root`.
 pub(super) struct PartFiles<'a> {
@@ -36,43 +44,55 @@ impl PartFiles<'_> {
             return Err(GraphError::format(ids_file, format!("it does not ascend after row {row}")));
         }
         let features = features(dir.join("features.npy"), rows, t.feature_dim, t.feature_dtype)?;
-        let labels = t.has_labels.then(|| labels(dir.join("labels.npy"), rows, t.num_classes)).transpose()?;
-        if let Some(labels) = labels.as_deref().filter(|_| rows == t.book.num_nodes()) {
+        let of_type = TypeRows { name: &t.name, original_ids: &original_ids, is_whole: rows == t.book.num_nodes() };
+        let PartLabel { labels, targets, splits } = self.map_label(dir.clone(), &t.label(0), &of_type)?;
+        let mut more_labels = Vec::with_capacity(t.more_labels.len());
+        for label in &t.more_labels {
+            more_labels.push(self.map_label(self.root.join(label_dir(&t.name, &label.name)), label, &of_type)?);
+        }
+        let times = t.has_times.then(|| array(dir.join("times.npy"), &[rows])).transpose()?;
+        let hot = t.has_hotness.then(|| hot_nodes(&dir, t, self.part)).transpose()?;
+        let by_original = None;
+        Ok(PartNodes { original_ids, by_original, features, labels, targets, splits, times, hot, more_labels })
+    }
+
+    /// Maps and checks the files of a label in `dir`.
+    fn map_label(&self, dir: PathBuf, label: &NodeLabelMeta, of_type: &TypeRows) -> Result<PartLabel, GraphError> {
+        let rows = of_type.original_ids.len();
+        let mut mapped = PartLabel::default();
+        if label.has_labels {
+            let path = dir.join("labels.npy");
+            let classes = labels(path.clone(), rows, label.num_classes)?;
             // Only a part that holds all nodes can be checked alone. With several parts, the caller that opens all of
             // them counts the labels together.
-            check_num_classes(labels, t.num_classes, "row")
-                .map_err(|why| GraphError::format(dir.join("labels.npy"), why))?;
+            if of_type.is_whole {
+                check_num_classes(&classes, label.num_classes, "row").map_err(|why| GraphError::format(path, why))?;
+            }
+            mapped.labels = Some(classes);
         }
-        let targets = t.targets.map(|of_type| targets(dir.join("targets.npy"), rows, of_type, "node")).transpose()?;
-        let mut splits = Splits::default();
+        if let Some(meta) = label.targets {
+            mapped.targets = Some(targets(dir.join("targets.npy"), rows, meta, "node")?);
+        }
         for split in Split::ALL {
             let path = dir.join(format!("{}.npy", split.name()));
             let (_, ids) = map_npy::<u32>(&path)?;
             if ids.windows(2).any(|w| w[0] >= w[1]) || ids.last().is_some_and(|&last| last as usize >= rows) {
                 return Err(GraphError::format(path, format!("its rows are not ascending, or not below {rows}")));
             }
-            splits.set(split, ids);
+            if let Some(&row) = ids.iter().find(|&&row| !mapped.is_known(row as usize, rows)) {
+                let why = format!(
+                    "row {row} of part {} is in the {} split, but node {} of type {} has no label: leave it out of the split \
+                     or give it a label, and write the part again",
+                    self.part,
+                    split.name(),
+                    of_type.original_ids[row as usize],
+                    of_type.name
+                );
+                return Err(GraphError::format(path, why));
+            }
+            mapped.splits.set(split, ids);
         }
-        let times = t.has_times.then(|| array(dir.join("times.npy"), &[rows])).transpose()?;
-        let hot = t.has_hotness.then(|| hot_nodes(&dir, t, self.part)).transpose()?;
-        let nodes = PartNodes { original_ids, by_original: None, features, labels, targets, splits, times, hot };
-        Split::ALL.into_iter().try_for_each(|split| self.check_labels(split, &nodes, t, &dir))?;
-        Ok(nodes)
-    }
-
-    /// Checks that each node of a split has a label or a known target, if the type has labels or targets.
-    fn check_labels(&self, split: Split, nodes: &PartNodes, t: &NodeTypeMeta, dir: &Path) -> Result<(), GraphError> {
-        let rows = nodes.splits.get(split);
-        let Some(&row) = rows.iter().find(|&&row| !nodes.is_labeled(row as usize)) else { return Ok(()) };
-        let why = format!(
-            "row {row} of part {} is in the {} split, but node {} of type {} has no label: leave it out of the split or \
-             give it a label, and write the part again",
-            self.part,
-            split.name(),
-            nodes.original_ids[row as usize],
-            t.name
-        );
-        Err(GraphError::format(dir.join(format!("{}.npy", split.name())), why))
+        Ok(mapped)
     }
 
     /// Returns the checksums of the features that were built after the part.

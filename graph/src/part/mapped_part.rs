@@ -1,6 +1,6 @@
 //! One part of a partitioned graph, memory-mapped.
 
-use super::arrays::{PartEdges, PartNodes};
+use super::arrays::{PartEdges, PartLabel, PartNodes};
 use super::deferred_features::FeaturesChecksum;
 use super::folders::part_dir;
 use super::map_files::PartFiles;
@@ -93,6 +93,7 @@ impl Part {
             splits: Splits::default(),
             times: no_times(t.has_times),
             hot: None,
+            more_labels: vec![PartLabel::default(); t.more_labels.len()],
         });
         let nodes = nodes.collect();
         let type_of = |name: &str| {

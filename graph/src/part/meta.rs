@@ -1,6 +1,6 @@
 //! `META.json`: the description of a partitioned graph, with the checksum of each of its files.
 
-use super::folders::{edge_dir, is_folder_name, node_dir, part_dir};
+use super::folders::{edge_dir, is_folder_name, label_dir, node_dir, part_dir};
 use super::format::check_format;
 use super::{EdgeTypeMeta, NodeTypeMeta, PartsOnDisk, Provenance, Report};
 use crate::dataset::{MAX_TARGETS, TargetMeta, plan_feature_dtypes};
@@ -121,11 +121,20 @@ impl Meta {
                     self.num_parts
                 ));
             }
-            if t.targets.is_some() && t.has_labels {
-                return Err(format!("node type {} has both targets and labels", t.name));
+            let mut taken = BTreeSet::new();
+            for label in t.labels() {
+                if label.targets.is_some() && label.has_labels {
+                    return Err(format!("node type {} has both targets and labels", t.name));
+                }
+                let of_type = format!("node type {}", t.name);
+                check_labels(&of_type, "node", label.targets, label.num_classes, t.book.num_nodes())?;
+                if !t.more_labels.is_empty() && !is_folder_name(&label.name) {
+                    return Err(format!("{of_type}: the name of its label {:?} cannot be a folder name", label.name));
+                }
+                if !taken.insert(label.name.clone()) {
+                    return Err(format!("{of_type} has two labels with the name {}", label.name));
+                }
             }
-            let of_type = format!("node type {}", t.name);
-            check_labels(&of_type, "node", t.targets, t.num_classes, t.book.num_nodes())?;
         }
         let mut taken = BTreeSet::new();
         if let Some(t) = self.node_types.iter().find(|t| !taken.insert(&t.name)) {
@@ -182,6 +191,12 @@ impl Meta {
                 let hot = t.has_hotness.then_some(["hot_nodes", "hotness"]).into_iter().flatten();
                 let present = present.chain(features).chain(labels).chain(targets).chain(times).chain(hot);
                 names.extend(present.map(|file| format!("{dir}/{file}.npy")));
+                for label in &t.more_labels {
+                    let dir = format!("{part}/{}", label_dir(&t.name, &label.name));
+                    let values = label.has_labels.then_some("labels").into_iter();
+                    let values = values.chain(label.targets.map(|_| "targets"));
+                    names.extend(values.chain(["train", "valid", "test"]).map(|file| format!("{dir}/{file}.npy")));
+                }
                 names.extend(t.has_id_map.then(|| format!("{dir}/{ID_MAP_FILE}")));
             }
             for e in &self.edge_types {

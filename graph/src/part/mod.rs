@@ -12,6 +12,7 @@ mod format;
 mod group;
 mod hotness_rule;
 mod in_memory;
+mod label_choice;
 mod map_files;
 mod mapped_part;
 mod meta;
@@ -25,7 +26,7 @@ mod table_ids;
 mod type_meta;
 mod verify_files;
 
-pub use arrays::{HotNodes, PartEdges, PartNodes};
+pub use arrays::{HotNodes, PartEdges, PartLabel, PartNodes};
 pub use book::{DiskBook, PartitionBook};
 pub use csc::Csc;
 pub use deferred_features::{
@@ -33,12 +34,13 @@ pub use deferred_features::{
 };
 pub(crate) use digest::with_digest;
 pub(crate) use folders::edge_dir_name;
-pub use folders::{edge_dir, is_folder_name, node_dir, node_file, part_dir};
+pub use folders::{edge_dir, is_folder_name, label_dir, node_dir, node_file, part_dir};
 pub use format::FORMAT_NAME;
-pub(crate) use format::FORMAT_VERSION;
+pub(crate) use format::version_of;
 pub(crate) use group::PartsOnDisk;
 pub use hotness_rule::HotnessRule;
 pub use in_memory::{EdgesInMemory, NodesInMemory};
+pub use label_choice::LabelId;
 pub use mapped_part::Part;
 pub use meta::{ID_MAP_FILE, META_FILE, Meta, TRANSFORMS_FILE};
 pub use own_files::{listed_files, possible_files};
@@ -47,4 +49,4 @@ pub use report::{PartMeta, Report};
 pub use seed_edges::{SeedEdgeEnds, SeedEdgeSet};
 pub use split_index::SplitIndex;
 pub use table_ids::{TableIdSource, TableIds, TextIds};
-pub use type_meta::{EdgeTypeMeta, NodeTypeMeta, TypeDigests};
+pub use type_meta::{EdgeTypeMeta, NodeLabelMeta, NodeTypeMeta, TypeDigests};

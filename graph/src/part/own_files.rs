@@ -12,6 +12,8 @@ use std::path::Path;
 /// The names of the arrays of a node type, without the extension.
 const NODE_ARRAYS: [&str; 10] =
     ["original_ids", "features", "labels", "targets", "times", "hot_nodes", "hotness", "train", "valid", "test"];
+/// The names of the arrays of a label after the first one, without the extension.
+const LABEL_ARRAYS: [&str; 5] = ["labels", "targets", "train", "valid", "test"];
 /// The names of the arrays of an edge type, without the extension.
 const EDGE_ARRAYS: [&str; 15] = [
     "indptr",
@@ -36,6 +38,7 @@ pub fn possible_files() -> OwnEntries {
     let mut forms = vec![META_FILE.to_owned(), TRANSFORMS_FILE.to_owned()];
     forms.extend(NODE_ARRAYS.map(|array| format!("part_#/nodes/*/{array}.npy")));
     forms.extend([ID_MAP_FILE, BUILT_FEATURES_FILE, PARTIAL_FILE].map(|file| format!("part_#/nodes/*/{file}")));
+    forms.extend(LABEL_ARRAYS.map(|array| format!("part_#/nodes/*/labels/*/{array}.npy")));
     forms.extend(EDGE_ARRAYS.map(|array| format!("part_#/edges/*/{array}.npy")));
     OwnEntries::forms(&forms)
 }
@@ -105,6 +108,8 @@ mod tests {
         for of_type in &mut meta.node_types {
             (of_type.has_labels, of_type.has_times, of_type.has_hotness, of_type.has_id_map) = (true, true, true, true);
             of_type.targets = Some(crate::TargetMeta { dim: 1, kind: crate::TargetKind::Regression });
+            let label = crate::NodeLabelMeta { name: "b".into(), has_labels: true, ..crate::NodeLabelMeta::default() };
+            of_type.more_labels = vec![label];
         }
         for of_type in &mut meta.edge_types {
             (of_type.feature_dim, of_type.held_out, of_type.held_out_has_times) = (1, [1, 1], true);

@@ -40,9 +40,36 @@ pub struct NodeTypeMeta {
     /// True if the features of each part are built after the parts, and described in the part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_deferred_features: bool,
+    /// The name of the label above, if the type has several labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_name: Option<String>,
+    /// The labels after the first one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_labels: Vec<NodeLabelMeta>,
     /// The identity of the nodes. Parts of earlier versions have none.
     #[serde(default, skip_serializing_if = "TypeDigests::is_empty")]
     pub digests: TypeDigests,
+}
+
+/// The description of a label of a node type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLabelMeta {
+    /// The name. The only label of a type has none.
+    pub name: String,
+    /// True for classes.
+    #[serde(default)]
+    pub has_labels: bool,
+    /// The number of classes, 0 without classes.
+    #[serde(default)]
+    pub num_classes: usize,
+    /// The numbers to predict for each node, if the label has numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<TargetMeta>,
+    /// The number of training, validation and test nodes over all parts.
+    pub split_sizes: [u64; 3],
+    /// The digest of the names of the classes in a table, in the order of their numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<String>,
 }
 
 impl NodeTypeMeta {

@@ -20,6 +20,14 @@ pub(super) fn of_nodes(nodes: &NodeData, progress: &dyn WriteProgress) -> Result
     for split in Split::ALL {
         digest.array(split.name(), nodes.splits.get(split))?;
     }
+    for label in &nodes.more_labels {
+        digest.optional(&format!("labels of {}", label.name), label.labels.as_deref())?;
+        let targets = label.targets.as_ref().map(|targets| &targets.values[..]);
+        digest.optional(&format!("targets of {}", label.name), targets)?;
+        for split in Split::ALL {
+            digest.array(split.name(), label.splits.get(split))?;
+        }
+    }
     Ok(digest.finish())
 }
 

@@ -83,6 +83,8 @@ pub struct TransformsDigests {
     pub node_types: BTreeMap<String, TypeDigests>,
     /// By the name of the edge type.
     pub edge_types: BTreeMap<String, TypeDigests>,
+    /// The digest of the names of classes of each label after the first one, by the name of the node type and of the label.
+    pub labels: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl TransformsDigests {
@@ -95,7 +97,15 @@ impl TransformsDigests {
         let of_types = |types: BTreeMap<String, SavedType>| {
             types.into_iter().map(|(name, of_type)| (name, of_type.digests())).collect()
         };
-        Ok(Self { node_types: of_types(saved.node_types), edge_types: of_types(saved.edge_types) })
+        let mut labels: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        for (name, of_type) in &saved.node_types {
+            for (label, of_label) in &of_type.labels {
+                if let Some(classes) = of_label.digests().classes {
+                    labels.entry(name.clone()).or_default().insert(label.clone(), classes);
+                }
+            }
+        }
+        Ok(Self { node_types: of_types(saved.node_types), edge_types: of_types(saved.edge_types), labels })
     }
 }
 
@@ -109,8 +119,12 @@ struct SavedTransforms {
 /// The features and the names of classes of a type.
 #[derive(Deserialize)]
 struct SavedType {
+    #[serde(default)]
     features: Vec<Value>,
     classes: Option<Vec<String>>,
+    /// The labels after the first one.
+    #[serde(default)]
+    labels: BTreeMap<String, SavedType>,
 }
 
 impl SavedType {

@@ -4,10 +4,10 @@ use super::hotness::RankedNodes;
 use super::in_edges::{HeldOutInPart, NegativesInPart, RenumberedInEdges};
 use super::renumber::{Renumbering, SplitRows};
 use super::{InEdges, WriteError, WriteOptions, WriteProgress};
-use crate::dataset::{EdgeLabelValues, NodeData, Split, Targets};
+use crate::dataset::{EdgeLabelValues, NodeData, NodeLabel, Split, Targets};
 use crate::memory::Features;
 use crate::npy::{FileMeta, NpyElement, NpyWriter};
-use crate::part::{EdgeTypeMeta, edge_dir, node_dir, part_dir};
+use crate::part::{EdgeTypeMeta, edge_dir, label_dir, node_dir, part_dir};
 use crate::{DiskPartId, GraphError, parallel};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -77,6 +77,15 @@ fn node_bytes(nodes: &NodeData) -> usize {
         + nodes.targets.as_ref().map_or(0, |targets| targets.dim * size_of::<f32>())
         + nodes.times.as_ref().map_or(0, |_| size_of::<i64>());
     let in_splits: usize = Split::ALL.iter().map(|&split| nodes.splits.get(split).len()).sum();
+    let of_more_labels = nodes.more_labels.iter().map(|label| label_bytes(nodes, label));
+    nodes.num_nodes * row + in_splits * size_of::<u32>() + of_more_labels.sum::<usize>()
+}
+
+/// Returns the number of data bytes in the files of a label after the first one.
+fn label_bytes(nodes: &NodeData, label: &NodeLabel) -> usize {
+    let row = label.labels.as_ref().map_or(0, |_| size_of::<i64>())
+        + label.targets.as_ref().map_or(0, |targets| targets.dim * size_of::<f32>());
+    let in_splits: usize = Split::ALL.iter().map(|&split| label.splits.get(split).len()).sum();
     nodes.num_nodes * row + in_splits * size_of::<u32>()
 }
 
@@ -126,6 +135,37 @@ pub(super) fn node_jobs<'a>(
             }
             for (split, rows) in Split::ALL.iter().zip(splits) {
                 add(split.name(), Content::Ids(&rows[part as usize]));
+            }
+        }
+    }
+    jobs
+}
+
+/// Returns the files of all parts of the labels after the first one. `splits` is by type and by label.
+pub(super) fn label_jobs<'a>(
+    node_types: &'a [NodeData],
+    types: &'a [Renumbering],
+    splits: &'a [Vec<SplitRows>],
+    num_parts: u32,
+) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for part in 0..num_parts {
+        let root = part_dir(DiskPartId(part));
+        for ((nodes, t), splits) in node_types.iter().zip(types).zip(splits) {
+            let rows = Selection::Nodes(&t.original[t.range(part)]);
+            for (label, splits) in nodes.more_labels.iter().zip(splits) {
+                let dir = format!("{root}/{}", label_dir(&nodes.name, &label.name));
+                if let Some(labels) = &label.labels {
+                    jobs.push(Job { name: format!("{dir}/labels.npy"), content: Content::Whole(labels, rows) });
+                }
+                if let Some(Targets { values, dim, .. }) = &label.targets {
+                    let content = Content::Floats(values, Some(*dim), rows);
+                    jobs.push(Job { name: format!("{dir}/targets.npy"), content });
+                }
+                for (split, rows) in Split::ALL.iter().zip(splits) {
+                    let content = Content::Ids(&rows[part as usize]);
+                    jobs.push(Job { name: format!("{dir}/{}.npy", split.name()), content });
+                }
             }
         }
     }

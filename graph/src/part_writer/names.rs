@@ -18,6 +18,16 @@ pub fn check_names(dataset: &Dataset) -> Result<(), String> {
         if !taken.insert(&nodes.name) {
             return Err(format!("two node types have the name {}", nodes.name));
         }
+        let mut labels = BTreeSet::from([nodes.label_name.as_deref().unwrap_or_default()]);
+        for label in &nodes.more_labels {
+            if !is_folder_name(&label.name) {
+                let why = "cannot be a folder name: give its column another name";
+                return Err(format!("node type {}: the name of its label {:?} {why}", nodes.name, label.name));
+            }
+            if !labels.insert(&label.name) {
+                return Err(format!("node type {} has two labels with the name {}", nodes.name, label.name));
+            }
+        }
     }
     let mut taken = BTreeSet::new();
     for edges in &dataset.edge_types {

@@ -9,10 +9,10 @@ use super::in_edges::RenumberedInEdges;
 use super::measure::{self, MeasuredPart, PartMeasure};
 use super::renumber::{Renumbering, SplitRows};
 use super::{Grouped, InEdges, WriteError, WriteOptions, WriteProgress};
-use crate::dataset::{EdgeLabels, NodeData, Split, Targets};
+use crate::dataset::{EdgeLabels, NodeData, NodeLabel, Split, Splits, Targets};
 use crate::memory::FeatureDtype;
 use crate::part::{
-    EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, META_FILE, Meta, NodeTypeMeta, Report, TypeDigests, with_digest,
+    EdgeTypeMeta, FORMAT_NAME, META_FILE, Meta, NodeTypeMeta, Report, TypeDigests, version_of, with_digest,
 };
 use crate::{GraphError, parallel};
 use std::collections::BTreeMap;
@@ -53,7 +53,12 @@ pub fn write_parts_with(
         .map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why: format!("assignment: {why}") })?;
     let types = Renumbering::of_types(assignment, num_parts)?;
     let Grouped { name, node_types, edge_types: in_edges, space } = dataset;
-    let splits: Vec<SplitRows> = node_types.iter().zip(&types).map(|(nodes, t)| split_rows(nodes, t)).collect();
+    let splits: Vec<SplitRows> = node_types.iter().zip(&types).map(|(nodes, t)| split_rows(&nodes.splits, t)).collect();
+    let splits_of_more_labels: Vec<Vec<SplitRows>> = node_types
+        .iter()
+        .zip(&types)
+        .map(|(nodes, t)| nodes.more_labels.iter().map(|label| split_rows(&label.splits, t)).collect())
+        .collect();
     let mut edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
     let mut of_tables = extra.transforms_digests(dir)?;
     let writer = FileWriter::new(dir, progress, &node_types, &in_edges, &options);
@@ -62,7 +67,9 @@ pub fn write_parts_with(
         || {
             let digests = node_types.iter().map(|nodes| digests::of_nodes(nodes, progress));
             let digests = digests.collect::<Result<Vec<String>, _>>()?;
-            Ok::<_, WriteError>((writer.write(files::node_jobs(&node_types, &types, &splits, num_parts))?, digests))
+            let mut jobs = files::node_jobs(&node_types, &types, &splits, num_parts);
+            jobs.extend(files::label_jobs(&node_types, &types, &splits_of_more_labels, num_parts));
+            Ok::<_, WriteError>((writer.write(jobs)?, digests))
         },
         || {
             let digests = in_edges.iter().map(|edges| digests::of_edges(edges, progress));
@@ -105,9 +112,9 @@ pub fn write_parts_with(
     let jobs = id_map_jobs(&node_types, &types, &has_id_map, num_parts);
     files.extend(extra.write(&jobs, dir, options.is_synced)?);
     let is_ranked = options.provenance.hotness.is_some();
-    let meta = Meta {
+    let mut meta = Meta {
         format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
+        version: 0,
         dataset: name,
         num_parts,
         provenance: options.provenance,
@@ -120,11 +127,14 @@ pub fn write_parts_with(
             .map(|(at, (((nodes, t), has_id_map), content))| {
                 let deferred = extra.deferred_features.get(at).copied().flatten();
                 let of_table = of_tables.node_types.remove(&nodes.name).unwrap_or_default();
+                let mut of_labels = of_tables.labels.remove(&nodes.name).unwrap_or_default();
                 let NodeTypeFacts { has_table, earlier_contents } =
                     extra.node_facts.get(at).cloned().unwrap_or_default();
                 let ids = extra.nodes.ids_digest(at);
                 let digests = TypeDigests { content: Some(content), earlier_contents, ids, ..of_table };
-                NodeTypeMeta { has_id_map, has_table, digests, ..node_type_meta(nodes, t, is_ranked, deferred) }
+                let mut meta = node_type_meta(nodes, t, is_ranked, deferred);
+                meta.more_labels.iter_mut().for_each(|label| label.classes = of_labels.remove(&label.name));
+                NodeTypeMeta { has_id_map, has_table, digests, ..meta }
             })
             .collect(),
         edge_types,
@@ -134,6 +144,7 @@ pub fn write_parts_with(
         files,
         on_disk: None,
     };
+    meta.version = version_of(&meta.node_types);
     write_meta(&meta, dir, options.is_synced)?;
     Ok(Meta::read(dir)?)
 }
@@ -179,6 +190,8 @@ fn node_type_meta(
         has_id_map: false,
         has_table: false,
         has_deferred_features: nodes.features.is_none() && deferred.is_some(),
+        label_name: nodes.label_name.clone(),
+        more_labels: nodes.more_labels.iter().map(NodeLabel::meta).collect(),
         digests: TypeDigests::default(),
     }
 }
@@ -201,8 +214,8 @@ fn id_map_jobs<'a>(
     jobs
 }
 
-fn split_rows(nodes: &NodeData, numbering: &Renumbering) -> SplitRows {
-    Split::ALL.map(|split| numbering.rows_by_part(nodes.splits.get(split)))
+fn split_rows(splits: &Splits, numbering: &Renumbering) -> SplitRows {
+    Split::ALL.map(|split| numbering.rows_by_part(splits.get(split)))
 }
 
 fn report(types: &[Renumbering], splits: &[SplitRows], edges: &[RenumberedInEdges], num_parts: u32) -> Report {

@@ -34,6 +34,9 @@ fn check_nodes(of_type: &NodeTypeMeta, update: &NodeUpdate) -> Result<(), String
                     features"
             .into());
     }
+    if !of_type.more_labels.is_empty() || !rows.more_labels.is_empty() {
+        return Err("it has several labels, which an update cannot extend: partition all tables together".into());
+    }
     if rows.num_nodes == 0 {
         return Ok(());
     }

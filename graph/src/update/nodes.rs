@@ -140,6 +140,7 @@ pub(super) fn updated(
         splits: splits(parts, node_type, update, numbering),
         times,
         targets,
+        ..NodeData::default()
     })
 }
 

@@ -171,7 +171,12 @@ fn each_key_of_gconstruct_is_accepted_or_refused_for_a_reason() {
         (
             LABELS,
             json!([{"task_type": "classification", "label_col": "y"}, {"task_type": "classification", "label_col": "c"}]),
-            NotSupported("more than one label"),
+            Labels(2),
+        ),
+        (
+            HELD_OUT,
+            json!([{"task_type": "classification", "label_col": "w"}, {"task_type": "regression", "label_col": "w"}]),
+            NotSupported("more than one label of edges"),
         ),
         // Each edge is held out at random.
         (HELD_OUT, json!([{"task_type": "link_prediction", "split_pct": [0.5, 0.25, 0.25]}]), TrainingEdges(3)),

@@ -744,7 +744,7 @@ fn several_labels_and_numbers_to_predict_are_those_of_arrays() {
 }
 
 #[test]
-fn labels_of_two_kinds_are_errors_and_classes_come_first() {
+fn labels_of_two_kinds_are_errors() {
     let folder = Folder::new();
     folder.write("edges.csv", "s,t\n1,2\n2,3\n");
     let conf = |labels: Value| {
@@ -768,10 +768,64 @@ fn labels_of_two_kinds_are_errors_and_classes_come_first() {
     }
     folder.write_parquet("items-1.parquet", Compression::SNAPPY, vec![("id", ids(4..7)), ("y", classes.clone())]);
     conf(json!([{"task_type": "regression", "label_col": "y"}, class]));
-    assert!(folder.fails(&[]).contains("nodes[0].labels[0]: more than one label"));
-    let (made, stderr) = folder.made("classes", &["--unsupported", "skip"]);
-    assert!(stderr.contains("left out: nodes[0].labels[0]: more than one label"), "{stderr}");
-    assert_eq!((&made["node_types"][0]["num_classes"], made["node_types"][0].get("targets")), (&json!(2), None));
+    assert!(folder.fails(&[]).contains("nodes[0].labels[1].label_col: nodes[0].labels[0] has the column y already"));
+}
+
+#[test]
+fn several_labels_of_a_node_type_keep_their_classes_and_splits() {
+    let folder = Folder::new();
+    folder.write("edges.csv", "s,t\na,b\nb,c\nc,d\nd,e\n");
+    // Node f has no label, and other nodes have some.
+    folder.write(
+        "nodes.csv",
+        "id,x,churn,spend,kind,tags\na,1,yes,0.5,red,1|0\nb,2,no,,blue,0|1\nc,3,yes,2.5,,1|1\nd,4,,3.5,red,0|0\ne,5,no,4.5,green,1|0\n\
+         f,6,,,,\n",
+    );
+    let mut conf = json!({
+        "nodes": [{"node_type": "user", "node_id_col": "id", "files": "nodes.csv", "features": [{"feature_col": "x"}]}],
+        "edges": [{"relation": ["user", "to", "user"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
+    conf["nodes"][0]["labels"] = json!([
+        {"task_type": "classification", "label_col": ["churn", "kind"], "split_pct": [0.5, 0.25, 0.25]},
+        {"task_type": "regression", "label_col": "spend", "split_pct": [1, 0, 0]},
+        {"task_type": "classification", "label_col": "tags", "separator": "|", "split_pct": [0.4, 0.4, 0.2]}
+    ]);
+    folder.write("graph.json", conf.to_string());
+    let mut first = None;
+    for parts in ["1", "2"] {
+        for flags in [&[][..], &["--memory-limit", "64MiB"]] {
+            let out = format!("out{parts}{}", flags.len());
+            let (made, _) = folder.made(&out, &[&["--num-partitions", parts], flags].concat());
+            assert_eq!(
+                (&made["version"], &made["node_types"][0]["label_name"]),
+                (&json!(3), &json!("churn")),
+                "{made}"
+            );
+            assert_eq!(
+                (&made["node_types"][0]["num_classes"], &made["node_types"][0]["split_sizes"]),
+                (&json!(2), &json!([2, 1, 1]))
+            );
+            let mut more = made["node_types"][0]["more_labels"].clone();
+            for label in more.as_array_mut().unwrap() {
+                label.as_object_mut().unwrap().remove("classes");
+            }
+            let multi_label = json!({"dim": 2, "kind": "multi-label"});
+            assert_eq!(
+                more,
+                json!([
+                    {"name": "kind", "has_labels": true, "num_classes": 3, "split_sizes": [2, 1, 1]},
+                    {"name": "spend", "has_labels": false, "num_classes": 0, "targets": {"dim": 1, "kind": "regression"},
+                        "split_sizes": [4, 0, 0]},
+                    {"name": "tags", "has_labels": false, "num_classes": 0, "targets": multi_label, "split_sizes": [2, 2, 1]},
+                ])
+            );
+            // The content does not depend on the parts or the memory.
+            let content = made["node_types"][0]["digests"].clone();
+            assert_eq!(first.get_or_insert(content.clone()), &content);
+        }
+    }
+    conf["nodes"][0]["labels"] = json!([{"task_type": "classification", "label_col": ["churn", "churn"]}]);
+    folder.write("graph.json", conf.to_string());
+    assert!(folder.fails(&[]).contains("nodes[0].labels[0] has the column churn already"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::ids::{Id, IdMap, Inserted, UserIds};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{FeatureDtype, NodeData, Splits, count_distinct_labels, max_classes};
+use edgecut_graph::{FeatureDtype, NodeData, NodeLabel, Splits, count_distinct_labels, max_classes};
 use std::path::Path;
 
 /// The reason why a row without an id is bad.
@@ -53,12 +53,15 @@ pub(super) fn read_nodes(
     let with_ids =
         context.only_one(tables.iter().map(|table| (&table.at, table.id_col.as_ref())), name, "node_id_col")?;
     context.only_one(tables.iter().map(|table| (&table.at, table.time_col.as_ref())), name, "time_col")?;
-    let label = context.only_one(tables.iter().map(|table| (&table.at, table.label.as_ref())), name, "labels")?;
-    let mut opened = Vec::with_capacity(tables.len());
-    for table in tables {
-        opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_nodes(table))?);
+    let label = context.only_one(tables.iter().map(|table| (&table.at, table.labels.first())), name, "labels")?;
+    let more_labels = label.map_or(&[][..], |at| &tables[at].labels[1..]);
+    if let Some(label) = more_labels.first().filter(|_| context.is_update) {
+        let why = format!("{}: an update cannot extend several labels: partition all tables together", label.at);
+        return Err(TableError::file(context.conf, why));
     }
+    let mut opened = open_tables(context, tables)?;
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
+    let tables_of_labels = opened.split_off(tables.len());
     let (mut ids, mut rows, next_row) = match known {
         Some(Known { ids, rows, next_row }) => (ids, Some(rows), next_row),
         None => (IdMap::new(), None, Some(0)),
@@ -128,23 +131,17 @@ pub(super) fn read_nodes(
             dropped_ids.insert(Id::Number((first_row + row as u64) as i64));
         }
     }
-    let labels = columns.labels.take();
-    let num_classes =
-        labels.as_deref().and_then(|labels| labels.iter().max()).map_or(0, |&largest| (largest + 1) as usize);
-    if let (Some(labels), Some(at), false) = (labels.as_deref(), label, context.is_update) {
-        check_classes(name, labels, opened[at].table.first_path())?;
-    }
-    let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
     let mut data = NodeData {
         name: name.to_owned(),
         num_nodes: num_nodes as usize,
-        num_classes: num_classes.max(named_classes),
-        labels,
-        targets: columns.targets.take(),
         times: columns.times.take(),
         ..NodeData::default()
     };
-    if let Some(label) = label.and_then(|at| tables[at].label.as_ref()) {
+    set_labels(&mut data, &mut columns);
+    if let (Some(labels), Some(at), false) = (data.labels.as_deref(), label, context.is_update) {
+        check_classes(name, labels, opened[at].table.first_path())?;
+    }
+    if let Some(label) = label.and_then(|at| tables[at].labels.first()) {
         columns.record_split(context, label)?;
         data.splits = node_splits(
             context,
@@ -154,6 +151,17 @@ pub(super) fn read_nodes(
             columns.split_keys.as_deref(),
             &mut columns.saved,
         )?;
+    }
+    if let Some(first) = label.and_then(|at| tables[at].labels.first()).filter(|_| !more_labels.is_empty()) {
+        data.label_name = Some(first.name().to_owned());
+    }
+    for (label, table) in more_labels.iter().zip(tables_of_labels) {
+        let of_label = saved.map(|saved| saved.labels.get(label.name()).unwrap_or(SavedType::NONE));
+        let source = LabelSource { label, table, saved: of_label };
+        let (read, saved) =
+            read_label(context, source, NumberedIds { ids: &ids, known: rows.as_ref() }, &data, &dropped)?;
+        data.more_labels.push(read);
+        columns.saved.labels.insert(label.name().to_owned(), saved);
     }
     if needs_splits {
         columns.set_features(compute_features(
@@ -169,6 +177,62 @@ pub(super) fn read_nodes(
     let numbers = rows.map_or_else(Vec::new, |rows| rows.numbers);
     let TypeColumns { saved, deferred, .. } = columns;
     Ok(BuiltNodes { data, ids, dropped_ids, numbers, saved, deferred, has_table: true })
+}
+
+/// Opens the tables of a node type, and then a table for each label after the first one, which is read by a pass of its
+/// own.
+pub(super) fn open_tables<'a>(context: &Context, tables: &[&'a NodeTable]) -> Result<Vec<SpecTable<'a>>, TableError> {
+    let mut opened = Vec::with_capacity(tables.len());
+    for table in tables {
+        opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_nodes(table))?);
+    }
+    for table in tables {
+        for label in table.labels.iter().skip(1) {
+            opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_label(label))?);
+        }
+    }
+    Ok(opened)
+}
+
+/// Gives nodes the labels or the targets of columns.
+fn set_labels(data: &mut NodeData, columns: &mut TypeColumns) {
+    data.labels = columns.labels.take();
+    data.targets = columns.targets.take();
+    let largest = data.labels.as_deref().and_then(|labels| labels.iter().max());
+    let num_classes = largest.map_or(0, |&largest| (largest + 1) as usize);
+    data.num_classes = num_classes.max(columns.saved.classes.as_ref().map_or(0, Vec::len));
+}
+
+/// A label after the first one, and its table.
+struct LabelSource<'a> {
+    label: &'a Label,
+    table: SpecTable<'a>,
+    /// The classes to apply instead of finding new ones.
+    saved: Option<&'a SavedType>,
+}
+
+/// Reads a label after the first one of the nodes `data`. Returns it with its classes and the rule of its splits.
+fn read_label(
+    context: &mut Context,
+    source: LabelSource,
+    ids: NumberedIds,
+    data: &NodeData,
+    dropped: &Dropped,
+) -> Result<(NodeLabel, SavedType), TableError> {
+    let LabelSource { label, table, saved } = source;
+    let rules = FeatureRules { saved, defer: false, columns: Columns::AllButFeatures, training: None };
+    let name = format!("{}:{}", data.name, label.name());
+    let table = [table];
+    let mut columns = compute(context, &name, &table, dropped, rules, Some(data.num_nodes as u64))?;
+    let mut alone = NodeData { name: data.name.clone(), num_nodes: data.num_nodes, ..NodeData::default() };
+    set_labels(&mut alone, &mut columns);
+    if let Some(labels) = alone.labels.as_deref() {
+        check_classes(&name, labels, table[0].table.first_path())?;
+    }
+    columns.record_split(context, label)?;
+    let splits = node_splits(context, label, ids, &alone, columns.split_keys.as_deref(), &mut columns.saved)?;
+    let NodeData { labels, num_classes, targets, .. } = alone;
+    Ok((NodeLabel { name: label.name().to_owned(), labels, num_classes, targets, splits }, columns.saved))
 }
 
 impl BuiltNodes {

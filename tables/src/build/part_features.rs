@@ -4,9 +4,8 @@ use super::Context;
 use super::attributes::PieceStarts;
 use super::columns::{Columns, FeatureRules, SpecTable, check_all, compute};
 use super::kept::Dropped;
-use super::nodes::{Ids, insert_ids};
+use super::nodes::{Ids, insert_ids, open_tables};
 use super::read::{settle_unsupported, tables_of_nodes};
-use super::spec::Spec;
 use crate::conf::{Conf, NodeTable};
 use crate::ids::{Id, IdMap, canonical_number};
 use crate::table::{IdCells, MissingValues, Results, Rows, Source, Table, id_cells, scan_in_steps};
@@ -107,10 +106,7 @@ impl PartOfType<'_> {
         let name = of_type.name.as_str();
         let with_ids = tables.iter().position(|table| table.id_col.is_some());
         // Rows are dropped for all their columns.
-        let mut opened = Vec::with_capacity(tables.len());
-        for table in tables {
-            opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_nodes(table))?);
-        }
+        let mut opened = open_tables(context, tables)?;
         let mut dropped = Dropped::default();
         if context.options.on_bad_rows == OnBadRows::Drop {
             dropped = check_all(&mut opened, &mut context.counts)?;

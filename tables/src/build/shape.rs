@@ -106,14 +106,20 @@ impl TableShape {
             fit_bytes += sampled.fit_bytes;
             nodes.num_nodes = nodes.num_nodes.max(sampled.num_rows);
             nodes.has_times |= table.time_col.is_some();
-            nodes.has_labels |=
-                sampled.target_dim == 0 && table.label.as_ref().is_some_and(|label| label.column.is_some());
+            nodes.has_labels |= sampled.target_dim == 0 && !table.labels.is_empty();
             nodes.target_dim += sampled.target_dim;
-            if let Some(label) = &table.label {
-                nodes.num_in_splits = match &label.split {
+            for (at, label) in table.labels.iter().enumerate() {
+                nodes.num_in_splits += match &label.split {
                     SplitRule::Shares { shares, .. } => shares.iter().map(|share| share.of(sampled.num_rows)).sum(),
                     SplitRule::Files(_) => sampled.num_rows,
                 };
+                if at > 0 {
+                    // A class has the size of two targets.
+                    nodes.target_dim += match sample(&opened, &Spec::of_label(label), saved)?.target_dim {
+                        0 => 2,
+                        dim => dim,
+                    };
+                }
             }
             if let Some(column) = &table.id_col {
                 self.id_bytes += GROWTH * id_bytes(&opened, column)?;

@@ -77,12 +77,17 @@ impl<'a> Spec<'a> {
         Self {
             features: table.features.iter().collect(),
             widths: unknown_widths(&table.features),
-            label: table.label.as_ref().and_then(|label| label.column.as_ref()),
+            label: table.labels.first().and_then(|label| label.column.as_ref()),
             target_width: None,
             time: table.time_col.as_ref(),
             weight: None,
-            split: table.label.as_ref().and_then(Label::split_by),
+            split: table.labels.first().and_then(Label::split_by),
         }
+    }
+
+    /// Returns a label alone.
+    pub(super) fn of_label(label: &'a Label) -> Self {
+        Self { label: label.column.as_ref(), split: label.split_by(), ..Self::default() }
     }
 
     /// Returns the attributes of an edge table.

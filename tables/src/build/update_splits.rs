@@ -31,7 +31,7 @@ pub(super) fn settle_splits(
     };
     for table in &mut conf.nodes {
         let rule = recorded.node_types.get(&table.node_type).and_then(|of_type| of_type.split.as_ref());
-        if let (Some(label), Some(rule)) = (&mut table.label, rule) {
+        if let (Some(label), Some(rule)) = (table.labels.first_mut(), rule) {
             label.settle(rule).map_err(|why| TableError::file(&conf.path, why))?;
         }
     }
@@ -58,8 +58,9 @@ pub(super) fn settle_splits(
 /// Names the first table with another rule.
 fn check_groups(conf: &Conf, recorded: Option<&Transforms>) -> Result<(), TableError> {
     let Some(recorded) = recorded else { return Ok(()) };
-    let of_nodes = conf.nodes.iter().map(|table| (&table.label, recorded.node_types.get(&table.node_type)));
-    let of_edges = conf.edges.iter().map(|table| (&table.label, recorded.edge_types.get(&table.relation.join("__"))));
+    let of_nodes = conf.nodes.iter().map(|table| (table.labels.first(), recorded.node_types.get(&table.node_type)));
+    let of_edges =
+        conf.edges.iter().map(|table| (table.label.as_ref(), recorded.edge_types.get(&table.relation.join("__"))));
     for (label, of_type) in of_nodes.chain(of_edges) {
         let (Some(label), Some(of_type)) = (label, of_type) else { continue };
         let is_by_group = matches!(&label.split, SplitRule::Shares { by: SplitBy::Group(_), .. });
@@ -93,7 +94,7 @@ fn check_no_rule(label: &Label) -> Result<(), String> {
 
 /// Returns the path of the first label, or of the first table whose relation has edges that a table or an array held out.
 fn first_unknown<'a>(conf: &'a Conf, edge_types: &[KnownEdges]) -> Option<&'a str> {
-    let of_nodes = conf.nodes.iter().filter_map(|table| table.label.as_ref());
+    let of_nodes = conf.nodes.iter().filter_map(|table| table.labels.first());
     let of_edges = conf.edges.iter().filter_map(|table| table.label.as_ref());
     if let Some(label) = of_nodes.chain(of_edges).next() {
         return Some(&label.at);

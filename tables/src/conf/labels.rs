@@ -60,22 +60,41 @@ pub(crate) struct SplitFiles {
 }
 
 impl Label {
-    /// Reads the labels of a node table, of which one is used.
-    pub(super) fn of_nodes(object: &Object, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
-        Self::read_list(object, unsupported, |task| match task {
+    /// Reads the labels of a node table.
+    pub(super) fn of_nodes(object: &Object, unsupported: &mut Vec<String>) -> Result<Vec<Self>, String> {
+        let labels = Self::read_list(object, unsupported, |task| match task {
             "classification" | "regression" => Ok(true),
             "reconstruct_node_feat" => Err("the task reconstruct_node_feat".into()),
             _ => Ok(false),
-        })
+        })?;
+        for (at, label) in labels.iter().enumerate() {
+            let other = labels[..at].iter().find(|other| other.name() == label.name());
+            if let Some(other) = other {
+                return Err(format!(
+                    "{}.label_col: {} has the column {} already, and labels are known by their columns: add a copy of the column \
+                     with another name",
+                    label.at,
+                    other.at,
+                    label.name()
+                ));
+            }
+        }
+        Ok(labels)
     }
 
     /// Reads the labels of an edge table, of which one is used.
     pub(super) fn of_edges(object: &Object, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
-        Self::read_list(object, unsupported, |task| match task {
+        let mut labels = Self::read_list(object, unsupported, |task| match task {
             "link_prediction" | "classification" | "regression" => Ok(true),
             "reconstruct_edge_feat" => Err("the task reconstruct_edge_feat".into()),
             _ => Ok(false),
-        })
+        })?;
+        // Classes come before numbers.
+        labels.sort_by_key(Self::is_regression);
+        let left_out = labels.iter().skip(1);
+        unsupported.extend(left_out.map(|label| format!("{}: more than one label of edges", label.at)));
+        labels.truncate(1);
+        Ok(labels.pop())
     }
 
     /// Reads the key `labels`. `supports` returns true for a supported task, false for an unknown one, and the reason
@@ -84,13 +103,13 @@ impl Label {
         object: &Object,
         unsupported: &mut Vec<String>,
         supports: impl Fn(&str) -> Result<bool, String>,
-    ) -> Result<Option<Self>, String> {
-        let Some(list) = object.get("labels") else { return Ok(None) };
+    ) -> Result<Vec<Self>, String> {
+        let mut read = Vec::new();
+        let Some(list) = object.get("labels") else { return Ok(read) };
         let items = list.list()?;
         if items.is_empty() {
             return list.wrong("the list is empty: leave out the key");
         }
-        let mut used = None;
         for item in items {
             let label = item.object()?;
             label.only(&[
@@ -113,15 +132,16 @@ impl Label {
                     if task.text()? == "link_prediction" && label.get("label_col").is_some() {
                         unsupported.push(format!("{}.label_col: link prediction reads no labels", item.path));
                     }
-                    let read = Self::read(&item, &label, &task.text()?)?;
-                    // Classes come before numbers, which `train` does not learn.
-                    let keeps = used.as_ref().is_some_and(|used: &Self| !used.is_regression() || read.is_regression());
-                    let left_out = if keeps { Some(read) } else { used.replace(read) };
-                    unsupported.extend(left_out.map(|label| format!("{}: more than one label", label.at)));
+                    read.extend(Self::read(&item, &label, &task.text()?)?);
                 }
             }
         }
-        Ok(used)
+        Ok(read)
+    }
+
+    /// Returns the name of the label, which is the name of its column.
+    pub(crate) fn name(&self) -> &str {
+        self.column.as_ref().map_or("", |column| &column.name)
     }
 
     /// Returns the column that decides about splits, if one does. Edges to hold out are divided by their times, which are
@@ -137,11 +157,12 @@ impl Label {
         self.column.as_ref().is_some_and(|column| column.is_regression)
     }
 
-    fn read(item: &Item, object: &Object, task: &str) -> Result<Self, String> {
+    /// Reads the labels of an entry, one for each column.
+    fn read(item: &Item, object: &Object, task: &str) -> Result<Vec<Self>, String> {
         let has_column = task != "link_prediction";
-        let name = object.text("label_col")?;
+        let names = object.get("label_col").map_or(Ok(Vec::new()), |columns| columns.texts())?;
         let separator = object.text("separator")?;
-        if has_column && name.is_none() {
+        if has_column && names.is_empty() {
             return Err(format!("{}.label_col: it is missing", item.path));
         }
         if let Some(separator) = object.get("separator").filter(|_| !has_column) {
@@ -151,10 +172,6 @@ impl Label {
         if let Some(values) = object.get("missing_values").filter(|_| !has_column) {
             return values.wrong("only labels in a column have missing values");
         }
-        let column = name.filter(|_| has_column).map(|name| {
-            let is_regression = task == "regression";
-            LabelColumn { name, is_regression, separator, missing_values }
-        });
         let by = SplitBy::read(object, has_column)?;
         let split = match (object.get("custom_split_filenames"), object.get("split_pct")) {
             // GraphStorm ignores the shares as well.
@@ -166,7 +183,21 @@ impl Label {
             shares: object.get("split_pct").is_some(),
             by: object.get("split_by").is_some() || object.get("split_by_group").is_some(),
         };
-        Ok(Self { at: item.path.clone(), column, split, given })
+        let held_out = Self { at: item.path.clone(), column: None, split, given };
+        if !has_column {
+            return Ok(vec![held_out]);
+        }
+        let mut labels = Vec::with_capacity(names.len());
+        for name in names {
+            let column = LabelColumn {
+                name,
+                is_regression: task == "regression",
+                separator: separator.clone(),
+                missing_values: missing_values.clone(),
+            };
+            labels.push(Self { column: Some(column), ..held_out.clone() });
+        }
+        Ok(labels)
     }
 }
 

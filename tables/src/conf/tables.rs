@@ -20,8 +20,8 @@ pub(crate) struct NodeTable {
     pub(crate) time_col: Option<TimeColumn>,
     /// The features.
     pub(crate) features: Vec<Feature>,
-    /// The label.
-    pub(crate) label: Option<Label>,
+    /// The labels.
+    pub(crate) labels: Vec<Label>,
 }
 
 /// A table of edges of one relation.
@@ -109,13 +109,13 @@ impl NodeTable {
         let object = item.object()?;
         object.only(&["node_type", "files", "format", "na_values", "node_id_col", "time_col", "features", "labels"])?;
         let features = Feature::read_list(&object, unsupported);
-        let label = Label::of_nodes(&object, unsupported);
+        let labels = Label::of_nodes(&object, unsupported);
         let source = read_source(&object, na_values);
-        check_all([features.as_ref().err(), label.as_ref().err(), source.as_ref().err()])?;
+        check_all([features.as_ref().err(), labels.as_ref().err(), source.as_ref().err()])?;
         let features = features?;
-        let label = label?;
+        let labels = labels?;
         let mut source = source?;
-        source.add_missing_values(&features, label.as_ref());
+        source.add_missing_values(&features, &labels);
         Ok(Self {
             at: item.path.clone(),
             node_type: object.required("node_type")?.text()?,
@@ -123,7 +123,7 @@ impl NodeTable {
             id_col: object.text("node_id_col")?,
             time_col: read_time_column(&object, "time_col")?,
             features,
-            label,
+            labels,
         })
     }
 }
@@ -167,7 +167,7 @@ impl EdgeTable {
         {
             return item.wrong(format!("edges are held out by their time_col: set time_col to {}", column.name));
         }
-        source.add_missing_values(&features, label.as_ref());
+        source.add_missing_values(&features, label.as_slice());
         Ok(Self {
             at: item.path.clone(),
             relation: names,
@@ -182,17 +182,17 @@ impl EdgeTable {
 }
 
 impl Source {
-    /// Adds the missing values of features and of a label to those of their columns.
-    fn add_missing_values(&mut self, features: &[Feature], label: Option<&Label>) {
+    /// Adds the missing values of features and of labels to those of their columns.
+    fn add_missing_values(&mut self, features: &[Feature], labels: &[Label]) {
         for feature in features {
             if let Some(values) = &feature.missing_values {
                 feature.columns.iter().for_each(|column| self.add_of_column(column, values));
             }
         }
-        if let Some(column) = label.and_then(|label| label.column.as_ref())
-            && let Some(values) = &column.missing_values
-        {
-            self.add_of_column(&column.name, values);
+        for column in labels.iter().filter_map(|label| label.column.as_ref()) {
+            if let Some(values) = &column.missing_values {
+                self.add_of_column(&column.name, values);
+            }
         }
     }
 

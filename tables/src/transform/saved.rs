@@ -15,6 +15,8 @@ use std::path::Path;
 /// The version of the file. Files of version 1 do not have the unit of times, and files of version 2 do not have the rules
 /// of splits.
 const VERSION: u32 = 3;
+/// The version of files with several labels of a node type.
+const VERSION_OF_LABELS: u32 = 4;
 
 /// The fitted transforms and the classes of a graph, as `transforms.json` stores them.
 ///
@@ -41,6 +43,7 @@ pub struct Transforms {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedType {
     /// The features, in the order of their columns.
+    #[serde(default)]
     pub(crate) features: Vec<SavedFeature>,
     /// The name of each class, if labels are texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,6 +54,9 @@ pub(crate) struct SavedType {
     /// The division of groups into splits, if groups decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) group_limits: Option<GroupLimits>,
+    /// The classes and the splits of the labels after the first one, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, SavedType>,
 }
 
 /// A feature and its transform.
@@ -103,8 +109,9 @@ impl Transforms {
         };
         opened.read_to_end(&mut bytes).map_err(|error| TableError::io(path, error))?;
         let read: Self = serde_json::from_slice(&bytes).map_err(|error| TableError::table(path, error))?;
-        if !(1..=VERSION).contains(&read.version) {
-            return Err(TableError::file(path, format!("its version is {}, expected 1 to {VERSION}", read.version)));
+        if !(1..=VERSION_OF_LABELS).contains(&read.version) {
+            let why = format!("its version is {}, expected 1 to {VERSION_OF_LABELS}", read.version);
+            return Err(TableError::file(path, why));
         }
         for (name, of_type) in read.node_types.iter().chain(&read.edge_types) {
             for feature in &of_type.features {
@@ -151,7 +158,11 @@ impl Transforms {
 
     /// Returns the content of the file.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("transforms are always representable as JSON");
+        let has_labels = self.node_types.values().any(|of_type| !of_type.labels.is_empty());
+        // Earlier builds read files without further labels.
+        let version = if has_labels { VERSION_OF_LABELS } else { self.version };
+        let written = Self { version, ..self.clone() };
+        let mut text = serde_json::to_string_pretty(&written).expect("transforms are always representable as JSON");
         text.push('\n');
         text
     }
@@ -165,7 +176,8 @@ impl Transforms {
 
 impl SavedType {
     /// The transforms of a type without features.
-    pub(crate) const NONE: &Self = &Self { features: Vec::new(), classes: None, split: None, group_limits: None };
+    pub(crate) const NONE: &Self =
+        &Self { features: Vec::new(), classes: None, split: None, group_limits: None, labels: BTreeMap::new() };
 
     /// Returns the names of all columns.
     fn column_names(&self) -> Vec<String> {

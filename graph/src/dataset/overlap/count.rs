@@ -3,7 +3,7 @@
 use super::overlaps::{EdgeOverlap, NodeOverlap, Overlaps};
 use super::typed_edges::{TypedEdges, is_declared_reverse};
 use crate::dataset::held_out_index::{Candidate, HeldOutIndex, IN_REVERSE_TYPE, MIRRORED, SAME};
-use crate::dataset::{Dataset, Split, Splits};
+use crate::dataset::{Dataset, NodeData, Split, Splits};
 use crate::parallel;
 
 /// The number of training edges that one task looks up.
@@ -22,7 +22,8 @@ impl Dataset {
     /// # Ok::<(), edgecut_graph::GraphError>(())
     /// ```
     pub fn overlaps(&self) -> Overlaps {
-        let node_types = self.node_types.iter().map(|nodes| NodeOverlap::count(&nodes.name, &nodes.splits));
+        let labels = self.node_types.iter().flat_map(NodeData::by_label);
+        let node_types = labels.map(|nodes| NodeOverlap::count(&nodes.shown_name(), &nodes.splits));
         let node_types = node_types.filter(NodeOverlap::is_some).collect();
         let typed = self.edge_types.iter().map(|edges| TypedEdges {
             name: self.edge_type_name(edges),

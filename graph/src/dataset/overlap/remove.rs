@@ -10,6 +10,23 @@ use bytemuck::Pod;
 /// The name of the step in progress reports.
 const STEP: &str = "removing overlaps";
 
+impl Splits {
+    /// Keeps each node in the last of its splits only.
+    fn keep_last(&mut self) {
+        let train = ids_not_in(&self.train, [&self.valid, &self.test]);
+        self.valid = ids_not_in(&self.valid, [&self.test, &[]]);
+        self.train = train;
+    }
+}
+
+/// Returns the ids that are not in two other ascending lists.
+fn ids_not_in(ids: &[u32], others: [&[u32]; 2]) -> Buffer<u32> {
+    parallel::filter_map(ids.len(), |at| {
+        Some(ids[at]).filter(|id| others.iter().all(|other| other.binary_search(id).is_err()))
+    })
+    .into()
+}
+
 impl Dataset {
     /// Removes overlaps between splits and between training and held-out edges:
     ///
@@ -25,14 +42,8 @@ impl Dataset {
     /// [`GraphError::Scratch`].
     pub(crate) fn remove_overlaps(&mut self, space: &Workspace, undirected: bool) -> Result<(), GraphError> {
         for nodes in &mut self.node_types {
-            let Splits { train, valid, test } = &nodes.splits;
-            let not_in = |ids: &[u32], others: [&[u32]; 2]| -> Buffer<u32> {
-                let is_free = |id: &u32| others.iter().all(|other| other.binary_search(id).is_err());
-                parallel::filter_map(ids.len(), |at| Some(ids[at]).filter(is_free)).into()
-            };
-            let train = not_in(train, [valid, test]);
-            let valid = not_in(valid, [test, &[]]);
-            nodes.splits = Splits { train, valid, test: test.clone() };
+            nodes.splits.keep_last();
+            nodes.more_labels.iter_mut().for_each(|label| label.splits.keep_last());
         }
         // All types are indexed before any is changed, since a type is compared with the held-out edges of its reverse.
         let indices: Vec<HeldOutIndex> = self.edge_types.iter().map(index).collect();

@@ -29,10 +29,14 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// [`GraphError::Dataset`] if there are several node or edge types, and any I/O error.
+/// [`GraphError::Dataset`] if there are several node or edge types, or several labels, and any I/O error.
 pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
     if dataset.node_types.len() != 1 || dataset.edge_types.len() != 1 {
         let why = "it has several node or edge types; only a homogeneous graph can be exported".into();
+        return Err(GraphError::Dataset { dataset: dataset.name.clone(), why });
+    }
+    if !dataset.node_types[0].more_labels.is_empty() {
+        let why = "its nodes have several labels; only one label can be exported".into();
         return Err(GraphError::Dataset { dataset: dataset.name.clone(), why });
     }
     std::fs::create_dir_all(folder).map_err(|e| GraphError::io(folder, e))?;
