@@ -145,7 +145,7 @@ pub fn linear<B: GnnBackend>(
     let [_, width] = x.dims();
     let [fan_in, fan_out] = weight.dims();
     assert_eq!(width, fan_in, "linear: columns of x against rows of the weight");
-    let bias = bias.unwrap_or_else(|| Tensor::zeros([fan_out], &x.device()));
+    let bias = bias.unwrap_or_else(|| Tensor::zeros([fan_out], (&x.device(), weight.dtype())));
     assert_eq!(bias.dims(), [fan_out], "linear: length of the bias against columns of the weight");
     compute(settings.into(), [x.into_primitive(), weight.into_primitive(), bias.into_primitive()]).0
 }

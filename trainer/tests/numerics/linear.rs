@@ -3,7 +3,7 @@
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::tensor::backend::Backend;
-use burn::tensor::{Tensor, activation::relu};
+use burn::tensor::{FloatDType, Tensor, activation::relu};
 use edgecut_gnn::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, Linear, Precision, dropout, linear};
 
 type Plain = NdArray<f64>;
@@ -16,6 +16,12 @@ fn key() -> DropoutKey {
 /// Makes the activation: ReLU with this dropout probability, or none.
 fn activation(relu_dropout: Option<f64>) -> Activation {
     relu_dropout.map_or(Activation::Identity, |probability| Activation::Relu(DropoutMask::new(probability, key())))
+}
+
+/// Draws a matrix of `f32` numbers. All tests use the same backend, since the backend that a process uses first decides the
+/// type of new tensors.
+fn single(draws: &mut Draws, rows: usize, columns: usize) -> Tensor<Grad, 2> {
+    draws.matrix::<Grad>(rows, columns).cast(FloatDType::F32)
 }
 
 fn slow<B: GnnBackend>(
@@ -110,10 +116,9 @@ fn a_nan_is_not_hidden_by_the_activation() {
 
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    type Single = Autodiff<NdArray<f32>>;
     let mut draws = Draws(13);
-    let x = draws.matrix::<Single>(5000, 37);
-    let weight = draws.matrix::<Single>(37, 29);
+    let x = single(&mut draws, 5000, 37);
+    let weight = single(&mut draws, 37, 29);
     let run = |threads: usize, precision: Precision| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
         pool.install(|| {
@@ -122,7 +127,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
             let settings = Linear { activation: activation(Some(0.3)), precision };
             let output = linear(x.clone(), weight.clone(), None, settings);
             let gradients = output.clone().powi_scalar(2).sum().backward();
-            let of = |t: &Tensor<Single, 2>| bits(t.grad(&gradients).expect("a gradient"));
+            let of = |t: &Tensor<Grad, 2>| bits(t.grad(&gradients).expect("a gradient"));
             [bits(output.inner()), of(&x), of(&weight)]
         })
     };
@@ -140,13 +145,12 @@ fn round(value: f64) -> f64 {
 
 #[test]
 fn bf16_layers_equal_plain_loops_over_rounded_factors() {
-    type Single = Autodiff<NdArray<f32>>;
     let mut draws = Draws(14);
     for (rows, fan_in, fan_out) in [(1, 1, 1), (3, 7, 5), (253, 33, 20), (700, 100, 47), (260, 300, 16)] {
-        let x = draws.matrix::<Single>(rows, fan_in).require_grad();
-        let weight = draws.matrix::<Single>(fan_in, fan_out).require_grad();
-        let bias = draws.matrix::<Single>(1, fan_out).reshape([fan_out]).detach().require_grad();
-        let grad = draws.matrix::<Single>(rows, fan_out);
+        let x = single(&mut draws, rows, fan_in).require_grad();
+        let weight = single(&mut draws, fan_in, fan_out).require_grad();
+        let bias = single(&mut draws, 1, fan_out).reshape([fan_out]).detach().require_grad();
+        let grad = single(&mut draws, rows, fan_out);
         let settings = Linear { activation: activation(Some(0.0)), precision: Precision::Bf16 };
         let output = linear(x.clone(), weight.clone(), Some(bias.clone()), settings);
         let gradients = (output.clone() * grad.clone()).sum().backward();
