@@ -215,7 +215,7 @@ fn a_training_of_several_targets_continues_from_a_checkpoint() {
     let targets = "--target churn,spend*0.5,item --num-neighbors -1,-1 --nproc-per-node 2";
     let whole = train_on("multi", &parts, &folder.join("whole"), &format!("{targets} --num-epochs 6"));
     let dir = folder.join("checkpoints");
-    let checkpoints = format!("--checkpoint-dir {} --checkpoint-every 1", text(&dir));
+    let checkpoints = format!("--checkpoint-dir {} --checkpoint-every 1epoch", text(&dir));
     train_on("multi", &parts, &folder.join("first"), &format!("{targets} --num-epochs 3 {checkpoints}"));
     let flags = format!("{targets} --num-epochs 6 {checkpoints} --resume");
     let rest = train_on("multi", &parts, &folder.join("first"), &flags);
