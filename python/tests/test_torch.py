@@ -199,6 +199,25 @@ def test_models_of_typed_graphs_compute_the_same(typed_graph, tmp_path, flags):
     assert_same_file(again, tmp_path / "third.safetensors")
 
 
+def test_models_of_several_targets_compute_the_same(typed_graph, tmp_path):
+    graph = shutil.copytree(typed_graph, tmp_path / "graph")
+    items = graph / "nodes" / "item"
+    num_items = int(np.load(items / "num_nodes.npy")) if (items / "num_nodes.npy").exists() else len(np.load(items / "x.npy"))
+    write(items, "y", np.arange(num_items) % 3)
+    write(items, "train_mask", np.arange(num_items) % 2 == 0)
+    file = trained("multi", graph, tmp_path / "model.safetensors", "--target", "user,item*0.5")
+    model = edgecut.torch.load_model(file).eval()
+    edgecut.torch.save_model(model, tmp_path / "again.safetensors")
+    with torch.no_grad():
+        outputs = model(*typed_inputs(graph))
+    for target in ("user", "item"):
+        for name, saved in (("out", file), ("again", tmp_path / "again.safetensors")):
+            expected = predicted(graph, saved, tmp_path / f"{name}-{target}", "--output", "logit", "--target", target)
+            assert_close(model.outputs_of(target, outputs).numpy(), expected)
+    with pytest.raises(ValueError, match="no target shop: its targets are user, item"):
+        model.outputs_of("shop", outputs)
+
+
 @pytest.mark.parametrize("flags", [("--model", "sage"), ("--model", "gat", "--heads", 2), ("--model", "gcn", "--layer-norm")])
 def test_explanations_are_the_integrated_gradients_of_pytorch(graph, tmp_path, flags):
     file = trained("node", graph, tmp_path / "model.safetensors", *flags)

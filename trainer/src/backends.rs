@@ -10,9 +10,10 @@ use crate::inference::{
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
 use crate::model_file::{ModelTask, SavedEmbeddings};
 use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
+use crate::multi::{FittedMultiModel, MultiModelConfig, MultiResult, MultiScores, MultiTrainingConfig};
 use crate::{EmbeddingSource, FittedNodeModel, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError};
 #[cfg(not(test))]
-use crate::{edge, graph, inference, link, model_file};
+use crate::{edge, graph, inference, link, model_file, multi};
 #[cfg(not(test))]
 use burn::backend::Autodiff;
 use burn::tensor::Device;
@@ -79,6 +80,32 @@ training_backend! {
         world: &mut ProcessGroup,
         device: &Device<Self>,
     ) -> Result<SeedResult, TrainError> = crate::evaluate_node;
+
+    /// Calls [`train_multi`](crate::multi::train_multi).
+    fn train_multi(
+        graph: &Arc<DistGraph>,
+        config: &MultiTrainingConfig,
+        world: &mut ProcessGroup,
+        device: &Device<Self>,
+        observer: &mut dyn Observer<MultiScores>,
+    ) -> Result<FittedMultiModel<Self>, TrainError> = multi::train_multi::<Autodiff<Self>>;
+
+    /// Calls [`evaluate_multi`](crate::multi::evaluate_multi).
+    fn evaluate_multi(
+        graph: &Arc<DistGraph>,
+        config: &MultiTrainingConfig,
+        model: (&Network<Self>, &MultiModelConfig),
+        saved: EmbeddingSource<'_>,
+        world: &mut ProcessGroup,
+        device: &Device<Self>,
+    ) -> Result<MultiResult, TrainError> = multi::evaluate_multi;
+
+    /// Calls [`open_model`](crate::model_file::open_model) for a model for several targets.
+    fn open_multi_model(
+        bytes: &[u8],
+        path: &Path,
+        device: &Device<Self>,
+    ) -> Result<(Network<Self>, MultiModelConfig, SavedEmbeddings), ModelFileError> = model_file::open_model;
 
     /// Calls [`predict_node`](crate::inference::predict_node).
     fn predict_node(

@@ -81,6 +81,20 @@ pub(crate) struct PulledRows<B: Backend> {
     pub(crate) elapsed: Duration,
 }
 
+impl<B: Backend> Default for PulledRows<B> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), elapsed: Duration::ZERO }
+    }
+}
+
+impl<B: Backend> PulledRows<B> {
+    /// Adds the rows of another batch of the step.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.elapsed += other.elapsed;
+    }
+}
+
 impl<B: AutodiffBackend> PulledRows<B> {
     /// Removes the gradients of each table's rows from `gradients` and returns them. The vector of a table is empty if
     /// the loss does not depend on it.

@@ -9,6 +9,7 @@
 //! - [`train_node`]: prediction of classes, labels or numbers of nodes over all ranks, a sequence of [`step_gradients`];
 //! - [`link`]: link prediction;
 //! - [`edge`]: prediction of classes, labels or numbers of edges;
+//! - [`multi`]: predictions of several targets of nodes by one model;
 //! - [`graph`]: prediction for whole graphs;
 //! - [`inference`]: predictions and embeddings of all nodes.
 //!
@@ -35,6 +36,7 @@ mod memory;
 pub mod metrics;
 pub mod model_file;
 pub mod models;
+pub mod multi;
 mod node;
 mod objective;
 mod optimizer;

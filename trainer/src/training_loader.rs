@@ -33,11 +33,21 @@ impl<S: SeedBatches> TrainingLoader<SeedLoader<S>> {
             cache.fill(graph, has_node_seeds, count)?;
         }
         let cache = memory.hold_features::<B>(graph, count, (left, normalize), device)?;
-        let whole = match &cache {
+        Ok((Self::with_cache(loader, cache.as_ref()), cache))
+    }
+
+    /// Makes the loader of further seeds of a step, with the cache of the first ones.
+    pub(crate) fn with_cache<B: GnnBackend>(loader: SeedLoader<S>, cache: Option<&FeatureCache<B>>) -> Self {
+        let whole = match cache {
             Some(cache) => loader.with_cache(cache.rows().clone()),
             None => loader,
         };
-        Ok((Self { whole, rest: None }, cache))
+        Self { whole, rest: None }
+    }
+
+    /// Spreads the rest of a continued epoch over `num_steps` steps.
+    pub(crate) fn spread_rest(&mut self, num_steps: usize) {
+        self.rest = self.rest.take().map(|(epoch, rest)| (epoch, rest.with_num_steps(num_steps)));
     }
 
     /// Returns the loader of all epochs but a continued one.

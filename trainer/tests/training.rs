@@ -11,6 +11,7 @@ mod graph_classification;
 mod heterogeneous_training;
 #[path = "link_training/main.rs"]
 mod link_training;
+mod multi_targets;
 mod not_a_number;
 mod plain_scores;
 mod saved_models;

@@ -109,6 +109,24 @@ impl<S: SeedBatches> SeedLoader<S> {
         Self { loader: self.loader.replace_maker(maker), ..self }
     }
 
+    /// Returns the loader with its seeds spread evenly over `num_steps` steps, which are at least as many as before. The
+    /// seeds of a loader without even batches stay as they are. Every rank must call this with the same number.
+    ///
+    /// ```
+    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
+    /// assert_eq!(loader.with_num_steps(3).num_steps(), 7);
+    /// ```
+    pub fn with_num_steps(self, num_steps: usize) -> Self {
+        let PlannedBatches { seeds, plan, limits } = self.loader.maker();
+        if plan.plan.even_steps.is_none() || num_steps <= plan.num_steps {
+            return self;
+        }
+        let even = SeedPlan { even_steps: Some(num_steps), ..(*plan.plan).clone() };
+        let plan = PlannedSeeds { plan: Arc::new(even), num_steps };
+        let maker = PlannedBatches { seeds: seeds.clone(), plan, limits: *limits };
+        Self { loader: self.loader.with_maker(maker), ..self }
+    }
+
     /// Returns a loader of the seeds of an epoch that are left after `before`, the segments of the epoch in which other
     /// numbers of processes have trained. Together with these segments, its batches have each seed of the epoch once. Its
     /// batches belong to this epoch only. Every rank must call this.

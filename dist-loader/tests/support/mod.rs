@@ -4,7 +4,7 @@
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{LabeledEdgeBatch, LinkBatch, MiniBatch};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, NodeFields};
-use edgecut_graph::{Dataset, Features, Meta, NodeData, Splits};
+use edgecut_graph::{Dataset, Features, Meta, NodeData, Part, Splits};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::path::Path;
 use std::sync::Arc;
@@ -97,6 +97,18 @@ pub(crate) fn on_machines<T: Send>(
     config: &DistGraphConfig,
     work: impl Fn(Arc<DistGraph>, &mut ProcessGroup) -> T + Sync,
 ) -> Vec<T> {
+    on_parts(dir, [world_size, per_machine], config, |part| part, work)
+}
+
+/// Like [`on_machines`], with parts after a change. `ranks` are the number of ranks, and of those on each machine.
+pub(crate) fn on_parts<T: Send>(
+    dir: &Path,
+    ranks: [usize; 2],
+    config: &DistGraphConfig,
+    change: impl Fn(Part) -> Part + Sync,
+    work: impl Fn(Arc<DistGraph>, &mut ProcessGroup) -> T + Sync,
+) -> Vec<T> {
+    let [world_size, per_machine] = ranks;
     let fingerprint = Meta::read(dir).expect("read META.json").fingerprint();
     let ranks = Cluster::join_local(world_size, |config| {
         config.fingerprint = fingerprint.clone();
@@ -106,8 +118,9 @@ pub(crate) fn on_machines<T: Send>(
     let ranks = ranks.expect("join");
     std::thread::scope(|scope| {
         let work = &work;
+        let change = &change;
         let run = |cluster: Cluster| {
-            let part = DistGraph::open_part(dir, cluster.rank(), world_size, true).expect("open the part");
+            let part = change(DistGraph::open_part(dir, cluster.rank(), world_size, true).expect("open the part"));
             let graph = DistGraph::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service");
             let mut world = cluster.world().expect("the world group");
             world.barrier().expect("all ranks serve");

@@ -6,6 +6,7 @@ use burn::tensor::backend::Backend;
 
 use super::weight_init::WeightInit;
 use crate::ops::{Activation, GnnBackend, Linear, Precision, linear};
+use std::ops::Range;
 
 /// A dense layer, `activation(x W + b)`.
 ///
@@ -34,6 +35,14 @@ impl<B: Backend> Dense<B> {
         let bound = WeightInit::kaiming_bound(in_channels);
         let weight = init.uniform([in_channels, out_channels], bound, device);
         Self { weight, bias: init.uniform([out_channels], bound, device), precision: Precision::default() }
+    }
+
+    /// Returns the layer of some of the columns of the output.
+    pub fn columns(self, columns: Range<usize>) -> Self {
+        let [in_channels, _] = self.weight.dims();
+        let weight = self.weight.val().slice([0..in_channels, columns.clone()]);
+        let bias = self.bias.val().slice([columns]);
+        Self { weight: Param::from_tensor(weight), bias: Param::from_tensor(bias), precision: self.precision }
     }
 
     /// Sets the type in which this layer multiplies matrices. The default is `f32`.

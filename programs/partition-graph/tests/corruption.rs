@@ -180,7 +180,7 @@ fn rejects_descriptions_that_contradict_themselves() {
     type Edit = fn(&mut serde_json::Value);
     let cases: [(Edit, &str); 26] = [
         (|m| m["version"] = 4.into(), "version 4 and was written by a newer version of this program"),
-        (|m| m["version"] = 0.into(), "version 0, but this build reads versions 1 to 2: partition again"),
+        (|m| m["version"] = 0.into(), "version 0, but this build reads versions 1 to 3: partition again"),
         (|m| m["format"] = "numpy".into(), "its format is \"numpy\""),
         (|m| m["num_parts"] = 3.into(), "3 parts, but the report has 2"),
         (|m| m["num_parts"] = 0.into(), "0 parts"),

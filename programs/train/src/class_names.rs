@@ -7,25 +7,40 @@ use std::path::Path;
 
 /// Returns the names of the classes of nodes, if the parts at `root` come from tables that name them.
 pub(crate) fn of_nodes(root: Option<&Path>, meta: &Meta, node_type: NodeTypeId) -> anyhow::Result<Option<Vec<String>>> {
-    read(root, meta, "node_types", &meta.node_types[node_type.index()].name)
+    let nodes = &meta.node_types[node_type.index()];
+    let names = Names { kind: "node_types", name: &nodes.name, label: nodes.label_name.as_deref() };
+    names.read(root, meta)
 }
 
 /// Returns the names of the classes of edges.
 pub(crate) fn of_edges(root: Option<&Path>, meta: &Meta, edge_type: EdgeTypeId) -> anyhow::Result<Option<Vec<String>>> {
     let edges = &meta.edge_types[edge_type.index()];
     let name = edges.full_name();
-    read(root, meta, "edge_types", &name)
+    Names { kind: "edge_types", name: &name, label: None }.read(root, meta)
 }
 
-fn read(root: Option<&Path>, meta: &Meta, kind: &str, name: &str) -> anyhow::Result<Option<Vec<String>>> {
-    let Some(root) = root.filter(|_| meta.has_transforms) else { return Ok(None) };
-    let path = root.join(TRANSFORMS_FILE);
-    // Only one machine needs the file, for names in its outputs.
-    if !path.exists() {
-        return Ok(None);
+/// The entry of `transforms.json` with the names of the classes of a type.
+struct Names<'a> {
+    kind: &'a str,
+    name: &'a str,
+    /// The label of the type, if it has several.
+    label: Option<&'a str>,
+}
+
+impl Names<'_> {
+    fn read(&self, root: Option<&Path>, meta: &Meta) -> anyhow::Result<Option<Vec<String>>> {
+        let Some(root) = root.filter(|_| meta.has_transforms) else { return Ok(None) };
+        let path = root.join(TRANSFORMS_FILE);
+        // Only one machine needs the file, for names in its outputs.
+        if !path.exists() {
+            return Ok(None);
+        }
+        let file = meta.open_file(root, TRANSFORMS_FILE)?;
+        let transforms: Value = serde_json::from_reader(file).with_context(|| format!("read {}", path.display()))?;
+        let of_type = &transforms[self.kind][self.name];
+        // The first label is the label of the type itself.
+        let of_label = self.label.and_then(|label| of_type["labels"].get(label)).unwrap_or(of_type);
+        let classes = &of_label["classes"];
+        serde_json::from_value(classes.clone()).with_context(|| format!("read {}", path.display()))
     }
-    let file = meta.open_file(root, TRANSFORMS_FILE)?;
-    let transforms: Value = serde_json::from_reader(file).with_context(|| format!("read {}", path.display()))?;
-    let classes = &transforms[kind][name]["classes"];
-    serde_json::from_value(classes.clone()).with_context(|| format!("read {}", path.display()))
 }

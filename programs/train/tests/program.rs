@@ -13,6 +13,7 @@ mod launchers;
 mod link_evaluation;
 mod link_processes;
 mod metrics_port;
+mod multi;
 mod node_embeddings;
 #[path = "../../../trainer/tests/plain_scores.rs"]
 mod plain_scores;

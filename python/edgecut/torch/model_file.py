@@ -49,7 +49,7 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
     -------
     ConvStack, RelationalNet, LinkModel, EdgeModel or GraphNet
         A model for nodes of a homogeneous graph, for nodes of typed or encoded graphs, for links, for edges, or for whole
-        graphs.
+        graphs. A model of ``train multi`` is a RelationalNet, whose ``outputs_of`` finds the outputs of a target.
 
     Raises
     ------
@@ -78,6 +78,8 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
             raise ValueError(f"model {path}: metadata {name} is {metadata.get(name)!r}, expected {expected!r}")
     try:
         config = json.loads(metadata["config"])
+        targets = config.get("targets") if "network" in config else None
+        config = config.get("network", config)
         pyg_layers = json.loads(metadata.get(_PYG_LAYERS, "null"))
         tables = read_embeddings(path, metadata)
     except KeyError as error:
@@ -103,6 +105,8 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
     if tensors:
         raise ValueError(f"model {path}: tensor {min(tensors)} does not belong to this model")
     check_nodes(path, metadata, num_nodes, store)
+    if targets is not None:
+        model.targets = targets
     model.decision = read_decision(path, metadata, _target(model), store)
     model.trained_on = metadata.get("trained_on")
     return model
@@ -151,7 +155,9 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
     # Beside the destination, so that it can be renamed.
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
-        metadata = {**_FORMAT, "config": json.dumps(model.config, separators=(",", ":"))}
+        targets = getattr(model, "targets", None)
+        config = model.config if targets is None else {"network": model.config, "targets": targets}
+        metadata = {**_FORMAT, "config": json.dumps(config, separators=(",", ":"))}
         if model.pyg_layers:
             metadata[_PYG_LAYERS] = json.dumps(model.pyg_layers, separators=(",", ":"))
         if isinstance(model.decision, Decision):
@@ -186,7 +192,7 @@ def _target(model: Model) -> tuple[str, str] | None:
     if isinstance(model, EdgeModel):
         return "edge_types", "__".join(model.encoder.edge_types[model.edge_type])
     outputs = model.config.get("outputs", [])
-    if isinstance(model, GraphNet) or len(outputs) != 1:
+    if isinstance(model, GraphNet) or len(outputs) != 1 or model.targets is not None:
         return None
     return "node_types", model.node_types[outputs[0]["node_type"]]
 

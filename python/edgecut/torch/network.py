@@ -59,6 +59,8 @@ class Network(torch.nn.Module):
     trained_on : str or None
         The description of the training's data in the file, which :func:`save_model` keeps. Set it to None after training on other
         data.
+    targets : list of dict or None
+        The targets of a model of ``train multi``, each with its ``name``, ``node_type`` and ``num_outputs``.
     config : dict
         The settings.
     """
@@ -74,6 +76,7 @@ class Network(torch.nn.Module):
         self.pyg_layers = pyg_layers
         self.decision: Decision | None = None
         self.trained_on: str | None = None
+        self.targets: list[dict[str, Any]] | None = None
         settings = Settings(self.config, "network")
         graph = settings["graph"]
         self.node_types: list[str] = [t["name"] for t in graph["node_types"]]
@@ -213,6 +216,36 @@ class Network(torch.nn.Module):
         for of_type, x in zip(parts, greatest or rows):
             of_type.append(x)
         return parts
+
+    def outputs_of(self, target: str, outputs: Mapping[str, Tensor] | Tensor) -> Tensor:
+        """Return the outputs for one target of a model of ``train multi``.
+
+        Parameters
+        ----------
+        target : str
+            The name of the target, such as ``"user:churn"``.
+        outputs : dict of str to Tensor, or Tensor
+            The outputs of the model.
+
+        Returns
+        -------
+        Tensor
+            The outputs for the nodes of the target's type.
+
+        Raises
+        ------
+        ValueError
+            If the model does not have the target.
+        """
+        first = [0] * len(self.node_types)
+        for entry in self.targets or []:
+            node_type, width = entry["node_type"], entry["num_outputs"]
+            if entry["name"] == target:
+                of_type = outputs if isinstance(outputs, Tensor) else outputs[self.node_types[node_type]]
+                return of_type[:, first[node_type] : first[node_type] + width]
+            first[node_type] += width
+        names = ", ".join(entry["name"] for entry in self.targets or [])
+        raise ValueError(f"the model has no target {target}: its targets are {names or 'not named'}")
 
     def _outputs(self, rows: list[Tensor], layers: list[list[Block | None]]) -> list[Tensor]:
         """Return the outputs of all nodes by node type."""

@@ -1,7 +1,7 @@
 //! The values that a model learns to predict.
 
 use edgecut_dist_sampler::NodeAttributes;
-use edgecut_graph::{EdgeLabelKind, EdgeTypeMeta, GraphDataset, NodeTypeMeta, TargetKind, TargetMeta};
+use edgecut_graph::{EdgeLabelKind, EdgeTypeMeta, GraphDataset, NodeLabelMeta, NodeTypeMeta, TargetKind, TargetMeta};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -109,9 +109,14 @@ pub enum OutputKind {
 impl OutputKind {
     /// Returns the meaning of the targets of a node type; `None` if it has neither classes nor numbers.
     pub fn of_nodes(nodes: &NodeTypeMeta) -> Option<Self> {
-        match nodes.targets {
+        Self::of_label(&nodes.label(0))
+    }
+
+    /// Returns the meaning of the targets of a label; `None` if it has neither classes nor numbers.
+    pub fn of_label(label: &NodeLabelMeta) -> Option<Self> {
+        match label.targets {
             Some(targets) => Some(Self::of_targets(targets)),
-            None if nodes.has_labels && nodes.num_classes > 0 => Some(Self::Classes(nodes.num_classes)),
+            None if label.has_labels && label.num_classes > 0 => Some(Self::Classes(label.num_classes)),
             None => None,
         }
     }

@@ -17,6 +17,9 @@ pub(super) const TASK: &str = "task";
 pub enum ModelTask {
     /// Prediction for nodes: the settings are a [`NetworkConfig`](crate::models::NetworkConfig).
     Node,
+    /// Predictions of several targets of nodes: the settings are a
+    /// [`MultiModelConfig`](crate::multi::MultiModelConfig).
+    Multi,
     /// Link prediction: the settings are a [`LinkModelConfig`](crate::models::LinkModelConfig).
     Link,
     /// Prediction for edges: the settings are an [`EdgeModelConfig`](crate::models::EdgeModelConfig).

@@ -2,7 +2,9 @@
 
 use super::ModelFileError;
 use edgecut_dist_sampler::SamplerConfig;
-use edgecut_graph::{AttributeRows, EdgeTypeId, EdgeTypeMeta, GraphDataset, Meta, TypeDigests, checksum};
+use edgecut_graph::{
+    AttributeRows, EdgeTypeId, EdgeTypeMeta, GraphDataset, LabelId, Meta, NodeTypeId, TypeDigests, checksum,
+};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -55,6 +57,10 @@ pub struct TrainedOn {
     /// The edge types that a model for links predicts, by their full names. Files of earlier versions lack them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     targets: BTreeMap<String, TargetEdges>,
+    /// The labels of nodes that the model predicts, by their names in the graph ([`Meta::find_label`]). Empty if the graph has
+    /// one label of a node type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 /// The edges of a type that a model for links predicts.
@@ -112,6 +118,17 @@ enum Fingerprint {
     Digest(String),
 }
 
+/// Returns the names of the labels that a run has chosen among several.
+fn chosen_labels(meta: &Meta) -> Vec<String> {
+    let mut labels = Vec::new();
+    for (t, nodes) in meta.node_types.iter().enumerate() {
+        if nodes.label_name.is_some() && nodes.more_labels.is_empty() {
+            labels.push(meta.label_name(LabelId { node_type: NodeTypeId(t as u16), label: 0 }));
+        }
+    }
+    labels
+}
+
 impl TrainedOn {
     /// Describes a graph that a model is trained on.
     pub fn new(meta: &Meta) -> Self {
@@ -132,7 +149,12 @@ impl TrainedOn {
             let classes = fingerprint(&e.digests.classes, is_told && e.labels.is_some());
             (e.full_name(), TypeIdentity { transforms, classes, ..TypeIdentity::default() })
         });
-        Self { node_types: node_types.collect(), edge_types: edge_types.collect(), ..Self::default() }
+        Self {
+            node_types: node_types.collect(),
+            edge_types: edge_types.collect(),
+            labels: chosen_labels(meta),
+            ..Self::default()
+        }
     }
 
     /// Describes a set of graphs that a model is trained on: its classes, and the columns of its nodes.

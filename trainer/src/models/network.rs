@@ -9,7 +9,7 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use super::graph_input::{GraphClassifier, GraphInput};
 use super::layered_model::LayeredModel;
 use super::model_input::ModelInput;
-use super::network_config::{NetworkConfig, Pooling, Readout};
+use super::network_config::{NetworkConfig, NetworkOutput, Pooling, Readout};
 use super::node_model::NodeClassifier;
 use crate::error::ModelError;
 use edgecut_gnn::nn::{
@@ -17,6 +17,7 @@ use edgecut_gnn::nn::{
     TimeEncoder, TypedConv, TypedConvInput, WeightInit, prefix,
 };
 use edgecut_gnn::ops::{Activation, DropoutMask, GnnBackend, Precision, Segments, masked, pool};
+use std::ops::Range;
 
 // The numbers of dropout masks. The mask after layer `l`, counted from 0, adds `l` to a number that follows them.
 const INPUT: u64 = 0;
@@ -168,6 +169,17 @@ impl<B: Backend> Network<B> {
         for dense in self.encoders.iter_mut().chain(&mut self.outputs).chain([&mut self.output]).flatten() {
             dense.set_precision(precision);
         }
+    }
+
+    /// Returns the network with some columns of the output for one node type as its only output. The network must have
+    /// encoders.
+    pub fn with_output(mut self, node_type: NodeTypeId, columns: Range<usize>) -> Self {
+        let outputs = std::mem::take(&mut self.outputs).into_iter().enumerate();
+        self.outputs = outputs
+            .map(|(t, output)| output.filter(|_| t == node_type.index()).map(|output| output.columns(columns.clone())))
+            .collect();
+        self.settings.0.outputs = vec![NetworkOutput { node_type, channels: columns.len() }];
+        self
     }
 
     /// Returns the settings of the model.

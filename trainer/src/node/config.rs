@@ -11,7 +11,7 @@ use crate::objective::scoring_config::ScoringConfig;
 use crate::training_config::TrainingConfig;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{Meta, NodeTypeId, count_distinct_labels, max_classes};
+use edgecut_graph::{LabelId, Meta, NodeTypeId, count_distinct_labels, max_classes};
 
 /// The settings of a model for nodes and of its training.
 ///
@@ -48,17 +48,22 @@ impl NodeTrainingConfig {
 /// only type with targets.
 ///
 /// # Errors
-/// [`TrainError::Config`] if no node type has targets, or several candidates have.
+/// [`TrainError::Config`] if no node type has targets, if several candidates have, or if the type has several labels
+/// ([`Part::with_label`](edgecut_graph::Part::with_label) chooses one).
 pub fn seed_type(meta: &Meta) -> Result<NodeTypeId, TrainError> {
     let labelled = meta.node_types.iter().enumerate().filter(|(_, nodes)| OutputKind::of_nodes(nodes).is_some());
     let labelled: Vec<_> = labelled.map(|(t, nodes)| (NodeTypeId(t as u16), nodes)).collect();
     let trained: Vec<_> = labelled.iter().filter(|(_, nodes)| nodes.split_sizes[0] > 0).collect();
     let what = match (&trained[..], &labelled[..]) {
-        ([(only, _)], _) | ([], [(only, _)]) => return Ok(*only),
+        ([(only, nodes)], _) | ([], [(only, nodes)]) if nodes.more_labels.is_empty() => return Ok(*only),
         (_, []) => "no node type has labels, which train node needs".to_owned(),
         (_, several) => {
-            let names = several.iter().map(|(_, nodes)| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
-            format!("the node types {names} have labels, but train node supports only one labelled type")
+            let mut names = Vec::new();
+            for (node_type, nodes) in several {
+                let labels = (0..=nodes.more_labels.len()).map(|label| LabelId { node_type: *node_type, label });
+                names.extend(labels.map(|label| format!("`target={}`", meta.label_name(label))));
+            }
+            format!("nodes have several labels: choose one by {}", names.join(" or "))
         }
     };
     Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) })

@@ -1,6 +1,7 @@
 //! Running a rank that holds a part of the graph and serves it to the other ranks, or that is a client of servers.
 
 use crate::args::{JobArgs, PartArgs};
+use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
 use crate::job::source::{SharedFlags, Source};
 use crate::job::table_ids::IdMapFiles;
@@ -25,12 +26,13 @@ pub(crate) struct GraphSession<'a> {
     pub(crate) gradient_sum: &'a GradientSum,
 }
 
-/// Joins the job with this rank's part, runs `work`, and leaves when all ranks are done. The serialised `flags` must
-/// be equal on all ranks.
+/// Joins the job with this rank's part and the wanted `labels`, runs `work`, and leaves when all ranks are done. The
+/// serialised `flags` must be equal on all ranks.
 pub(crate) fn run(
     job: &JobArgs,
     args: &PartArgs,
     rank: &Rank,
+    labels: WantedLabels<'_>,
     flags: &impl Serialize,
     work: impl FnOnce(&mut GraphSession<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
@@ -47,14 +49,21 @@ pub(crate) fn run(
                 // The part is opened after joining, so that all ranks hear of a damaged part at once.
                 let dir = args.dataset_root_dir.as_deref().context("--dataset-root-dir is missing")?;
                 let part = DistGraph::open_part(dir, rank.rank, rank.world_size, args.verify)?;
+                let part = labels.find(part.meta(), world)?.of_part(part);
                 let graph = serve(job, args, rank, part, cluster)?;
                 graph.set_table_ids(Arc::new(IdMapFiles { root: dir.to_owned() }));
                 graph
             }
-            Source::Whole(dataset) => serve(job, args, rank, share(&dataset, cluster)?, cluster)?,
+            Source::Whole(dataset) => {
+                let part = share(&dataset, cluster)?;
+                let part = labels.find(part.meta(), world)?.of_part(part);
+                serve(job, args, rank, part, cluster)?
+            }
             Source::Servers(servers) => {
                 let patience = Duration::from_secs(job.rendezvous_timeout);
-                DistGraph::connect(servers, cluster.clone(), config(job, args, rank), patience)?
+                let graph = DistGraph::connect(servers, cluster.clone(), config(job, args, rank), patience)?;
+                labels.find(graph.part().meta(), world)?.check_servers(graph.part().meta())?;
+                graph
             }
         };
         let graph = serving.insert(graph).clone();

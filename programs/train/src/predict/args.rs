@@ -17,7 +17,7 @@ pub(crate) struct PredictArgs {
     #[command(flatten)]
     #[serde(skip)]
     pub(crate) part: PartArgs,
-    /// The saved model: of `train node`, `train link`, `train edge` or `train graph`
+    /// The saved model: of `train node`, `train multi`, `train link`, `train edge` or `train graph`
     // Ranks may have different paths: rank 0 reads it.
     #[arg(long, value_name = "FILE", help_heading = "Prediction")]
     #[serde(skip)]
@@ -56,6 +56,9 @@ pub(crate) struct PredictArgs {
     /// with a table]
     #[arg(long, value_name = "TYPE", help_heading = "Prediction")]
     pub(crate) node_type: Option<String>,
+    /// Target to predict, of a model of `train multi`: TYPE:LABEL, or LABEL
+    #[arg(long, value_name = "[TYPE:]LABEL", help_heading = "Prediction")]
+    pub(crate) target: Option<String>,
     /// Write a row per graph of a set of graphs, for models of `train graph`: all, or a .npy file of graph ids. The set
     /// is --dataset NAME in --dataset-root-dir [default: data], as in `train graph`
     #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]

@@ -9,6 +9,7 @@ use super::values::Values;
 use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
 use crate::job::graph_session::{self, GraphSession};
+use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
 use crate::tasks::Open;
 use crate::tasks::edge::EdgeTask;
@@ -33,7 +34,7 @@ const IDS: &[&str] = &["src_id", "dst_id"];
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: None };
-    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+    graph_session::run(&args.job, &args.part, rank, WantedLabels::First, &flags, |job| {
         let start = Instant::now();
         let num_edges = write::<B>(args, job, device)?;
         let seconds = start.elapsed().as_secs_f64();

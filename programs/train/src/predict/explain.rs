@@ -15,6 +15,7 @@ use super::values::{Form, Values};
 use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
 use crate::job::graph_session::{self, GraphSession};
+use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
 use crate::saved_model::OpenModel;
 use crate::tasks::Open;
@@ -47,7 +48,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let selection = Selection::read(args)?;
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selection.checksum() };
-    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+    let labels = WantedLabels::OfPrediction { target: args.target.as_deref(), model: &args.load_model };
+    graph_session::run(&args.job, &args.part, rank, labels, &flags, |job| {
         let start = Instant::now();
         let progress = Progress::new(&args.job, job.world.rank());
         let found = match args.edges {

@@ -10,6 +10,7 @@ use super::values::{Form, Values};
 use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::exit::UsageError;
 use crate::job::graph_session::{self, GraphSession};
+use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
 use crate::saved_model::OpenModel;
 use crate::user_ids::{UserColumn, UserIds};
@@ -33,7 +34,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let scratch_dir = scratch_dir(args)?;
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selection.checksum() };
-    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+    let labels = WantedLabels::OfPrediction { target: args.target.as_deref(), model: &args.load_model };
+    graph_session::run(&args.job, &args.part, rank, labels, &flags, |job| {
         let start = Instant::now();
         let Computed { rows, columns, decision, task, listed } =
             compute::<B>(args, &selection, scratch_dir, job, device)?;

@@ -9,6 +9,7 @@ use super::progress::Progress;
 use super::values::Values;
 use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::job::graph_session;
+use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
 use crate::node_ids::{IdFileForm, NodeIdFile};
 use anyhow::{Context, ensure};
@@ -47,7 +48,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let scratch_dir = scratch_dir(args)?;
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: listed.as_ref().map(NodeIdFile::checksum) };
-    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+    graph_session::run(&args.job, &args.part, rank, WantedLabels::First, &flags, |job| {
         let start = Instant::now();
         let relation = relation(args, job.graph.part())?;
         let Relation { edge_type, num_destinations, num_sources: num_nodes, .. } = relation;

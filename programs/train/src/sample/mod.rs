@@ -6,6 +6,7 @@ pub(crate) mod output_folder;
 
 use crate::job::command::{JobCommand, JobFlags, refuse_verbose};
 use crate::job::graph_session::{self, GraphSession};
+use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
 use crate::node_ids::npy_numbers::read_numbers;
 use crate::node_ids::{IdFileForm, NodeIdFile};
@@ -49,7 +50,7 @@ fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
     let old = prepare(&args.out, "batches", is_batch, args.overwrite)?;
     let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
-    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+    graph_session::run(&args.job, &args.part, rank, WantedLabels::First, &flags, |job| {
         let loader = loader(args, given, job)?;
         if loader.total_seeds() == 0 {
             bail!(

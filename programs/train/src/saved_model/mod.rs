@@ -44,6 +44,8 @@ pub(crate) struct SavedModel<'a> {
     pub(crate) new_embeddings: Option<NewEmbeddings>,
     /// The random seed of these embeddings in predictions.
     pub(crate) seed: u64,
+    /// The target of a prediction, if the model has several.
+    pub(crate) target: Option<&'a str>,
 }
 
 impl<'a> SavedModel<'a> {
@@ -57,7 +59,7 @@ impl<'a> SavedModel<'a> {
         let bytes = read_on_rank_0(path, world)?;
         let task = SavedTask::of_file(&bytes, path)?;
         let trained_on = TrainedOn::of_file(&bytes, path)?;
-        Ok(Self { path, bytes, task, trained_on, precision, new_embeddings, seed: 0 })
+        Ok(Self { path, bytes, task, trained_on, precision, new_embeddings, seed: 0, target: None })
     }
 
     /// Returns embeddings that tell how many nodes have saved rows when they are loaded, with the start of the others.
@@ -141,7 +143,7 @@ impl<'a> SavedModel<'a> {
     ) -> anyhow::Result<()> {
         let has_classes = matches!(outputs, Some(OutputKind::Classes(_)));
         let reads = ReadData {
-            classes: has_classes && self.task.task == ModelTask::Node,
+            classes: has_classes && matches!(self.task.task, ModelTask::Node | ModelTask::Multi),
             edge_classes: has_classes && self.task.task == ModelTask::Edge,
             ..ReadData::default()
         };

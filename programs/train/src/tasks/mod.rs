@@ -5,6 +5,7 @@ mod epoch_lines;
 pub(crate) mod graph;
 mod identity;
 pub(crate) mod link;
+mod multi;
 pub(crate) mod node;
 mod outcome;
 mod part_flags;
@@ -125,6 +126,14 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
 
     /// Opens a saved model.
     fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>>;
+
+    /// Opens a saved model for predictions.
+    fn open_for_predictions<B: TrainingBackend>(
+        saved: &SavedModel<'_>,
+        device: &B::Device,
+    ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
+        Ok(Box::new(Self::open::<B>(saved, device)?))
+    }
 
     /// Evaluates a saved model. Every rank must call this.
     fn evaluate<B: TrainingBackend>(
@@ -361,7 +370,7 @@ macro_rules! tasks {
         ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
             $(
                 if saved.task.task == <$task>::MODEL {
-                    return Ok(Box::new(<$task>::open::<B>(saved, device)?));
+                    return <$task>::open_for_predictions::<B>(saved, device);
                 }
             )*
             anyhow::bail!("{}: no command trains models for this task", saved.path.display())
@@ -371,6 +380,7 @@ macro_rules! tasks {
 
 tasks! {
     Node(node::NodeTask),
+    Multi(multi::MultiTask),
     Link(link::LinkTask),
     Edge(edge::EdgeTask),
     Graph(graph::GraphTask),

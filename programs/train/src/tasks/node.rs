@@ -2,6 +2,7 @@
 
 use crate::args::objective::ObjectiveArgs;
 use crate::class_names;
+use crate::job::labels::TargetArgs;
 use crate::progress::reporter::EpochText;
 use crate::saved_model::SavedModel;
 use crate::settings::model_settings::check_flags;
@@ -32,7 +33,7 @@ impl TaskProgram for NodeTask {
         environment variables. In this case leave out --num-nodes, --node-rank, --ip-config and --nproc-per-node.";
     const MODEL: ModelTask = ModelTask::Node;
 
-    type Flags = PartFlags<(), ObjectiveArgs>;
+    type Flags = PartFlags<TargetArgs, ObjectiveArgs>;
     type Config = NodeTrainingConfig;
     type Scores = SeedScores;
     type Outcome = SeedResult;
@@ -68,15 +69,7 @@ impl TaskProgram for NodeTask {
         config: &mut NodeTrainingConfig,
         graph: &Arc<DistGraph>,
     ) -> anyhow::Result<Option<String>> {
-        if args.run.output.load_model.is_some() {
-            return Ok(None);
-        }
-        let Some(all) = args.own.training.all_neighbors(&args.own.sampling, graph.part().meta()) else {
-            return Ok(None);
-        };
-        config.training.eval_num_neighbors = all;
-        let why = "evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)";
-        Ok(Some(why.to_owned()))
+        Ok(args.choose_neighbors(&mut config.training, graph))
     }
 
     fn metric(config: &NodeTrainingConfig, graph: &DistGraph) -> anyhow::Result<Option<Metric>> {
@@ -112,12 +105,7 @@ impl TaskProgram for NodeTask {
             saved.path,
             &args.own.training.settings_of(model_config, model_config.graph.has_edge_features()),
         )?;
-        // The flags decide, as in a training, if they give fan-outs, or if the file is of an earlier version.
-        let is_old = saved.trained_on.as_ref().is_none_or(|trained_on| trained_on.sampler.is_none());
-        let decides = is_old || args.given.is_given("num_neighbors");
-        if decides && let Some(all) = args.own.training.all_neighbors(&args.own.sampling, data.part().meta()) {
-            config.training.eval_num_neighbors = all;
-        }
+        args.choose_neighbors_of(saved, &mut config.training, data);
         args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
         Ok(B::evaluate_node(data, config, model, model_config, embeddings.into(), world, device)?)
     }

@@ -7,6 +7,7 @@ use crate::args::sampling::SamplingArgs;
 use crate::args::start::StartArgs;
 use crate::args::training::TrainingArgs;
 use crate::job::graph_session;
+use crate::job::labels::{LabelFlags, TaskLabels, WantedLabels};
 use crate::job::process_role::Rank;
 use crate::progress::reporter::Reporter;
 use crate::progress::traffic_table;
@@ -49,7 +50,7 @@ pub(crate) struct PartFlags<S: Args, O: Args> {
 
 impl<S, O> TaskFlags for PartFlags<S, O>
 where
-    S: Args + Serialize + Debug,
+    S: Args + Serialize + Debug + LabelFlags,
     O: Args + Serialize + Debug,
 {
     const READS_PARTS: bool = true;
@@ -80,7 +81,14 @@ where
         flags: &impl Serialize,
         work: impl FnOnce(&mut TaskJob<'_, DistGraph>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        graph_session::run(&args.job, &self.part, rank, flags, |job| {
+        let labels = match self.task.labels() {
+            Some(given) => {
+                let model = args.output.load_model.as_deref();
+                WantedLabels::OfTask(TaskLabels { given, model, together: S::TOGETHER })
+            }
+            None => WantedLabels::First,
+        };
+        graph_session::run(&args.job, &self.part, rank, labels, flags, |job| {
             let data = job.graph.clone();
             let cluster = job.graph.cluster();
             work(&mut TaskJob { data, cluster, world: job.world, gradient_sum: job.gradient_sum })
@@ -122,7 +130,7 @@ where
 impl<T, S, O> TaskArgs<T>
 where
     T: TaskProgram<Flags = PartFlags<S, O>>,
-    S: Args + Serialize + Debug,
+    S: Args + Serialize + Debug + LabelFlags,
     O: Args + Serialize + Debug,
 {
     /// Returns the configuration of the model and its training.
@@ -132,6 +140,26 @@ where
     pub(super) fn training_config(&self, num_workers: usize) -> anyhow::Result<TrainingConfig> {
         let memory = self.memory.on(&self.run.device)?;
         self.own.training.config(&self.own.sampling, num_workers, memory)
+    }
+
+    /// Lets a training evaluate with all neighbors if the graph is small. Returns a line to print if it does.
+    pub(super) fn choose_neighbors(&self, training: &mut TrainingConfig, graph: &DistGraph) -> Option<String> {
+        if self.run.output.load_model.is_some() {
+            return None;
+        }
+        training.eval_num_neighbors = self.own.training.all_neighbors(&self.own.sampling, graph.part().meta())?;
+        let why = "evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)";
+        Some(why.to_owned())
+    }
+
+    /// Gives an evaluation the neighborhoods of its flags if these decide: if they give fan-outs, or if the file of the model is
+    /// of an earlier version.
+    pub(super) fn choose_neighbors_of(&self, saved: &SavedModel<'_>, training: &mut TrainingConfig, graph: &DistGraph) {
+        let is_old = saved.trained_on.as_ref().is_none_or(|trained_on| trained_on.sampler.is_none());
+        let decides = is_old || self.given.is_given("num_neighbors");
+        if decides && let Some(all) = self.own.training.all_neighbors(&self.own.sampling, graph.part().meta()) {
+            training.eval_num_neighbors = all;
+        }
     }
 
     /// Gives an evaluation the sampler of a saved model, and checks that the graph is like the one that the model was

@@ -1,0 +1,306 @@
+//! The command `train multi`.
+
+use crate::exit::UsageError;
+use crate::job::labels::{LabelFlags, position};
+use crate::progress::named_values::NamedValues;
+use crate::progress::reporter::{EpochText, Reporter};
+use crate::saved_model::{OpenModel, SavedModel};
+use crate::settings::model_settings::check_flags;
+use crate::tasks::node::NodeTask;
+use crate::tasks::part_flags::PartFlags;
+use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskProgram, TaskRun};
+use anyhow::bail;
+use clap::Args;
+use edgecut_cli::result;
+use edgecut_dist_sampler::DistGraph;
+use edgecut_trainer::loss::{AnyLoss, LossSettings};
+use edgecut_trainer::metrics::{Metric, MetricList};
+use edgecut_trainer::model_file::{ModelTask, TrainedOn};
+use edgecut_trainer::models::Network;
+use edgecut_trainer::multi::{MultiModelConfig, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig};
+use edgecut_trainer::{EpochReport, TrainingBackend};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The task of predicting several labels of nodes.
+#[derive(Debug)]
+pub(crate) struct MultiTask;
+
+/// The targets of a model.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Targets")]
+pub(crate) struct TargetsArgs {
+    /// Labels to predict, of one or several node types, each with the factor of its loss: LABEL, TYPE:LABEL if node types have
+    /// labels of the same name, or the node TYPE of its only label. The first one selects the best epoch [default of WEIGHT: 1.
+    /// With --load-model the targets of the model]
+    #[arg(long, value_name = "[TYPE:]LABEL[*WEIGHT],…", value_delimiter = ',', value_parser = target)]
+    target: Vec<String>,
+    /// Losses of targets, which are written as in --target, separated by semicolons [default: as in train node]
+    #[arg(long, value_name = "TARGET=LOSS[:SETTINGS];…", value_parser = target_loss, conflicts_with = "load_model")]
+    target_loss: Option<String>,
+    /// Metrics of targets, separated by semicolons [default: chosen by the loss]
+    #[arg(long, value_name = "TARGET=METRIC,…;…", value_parser = target_metric)]
+    target_metric: Option<String>,
+}
+
+/// Checks the text of a target.
+fn target(text: &str) -> Result<String, String> {
+    weighted(text).map(|_| text.to_owned())
+}
+
+/// Splits the text of a target into its name and its weight.
+fn weighted(text: &str) -> Result<(&str, f64), String> {
+    let Some((name, weight)) = text.rsplit_once('*') else { return Ok((text, 1.0)) };
+    match weight.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok((name, value)),
+        _ => Err(format!("the weight {weight} is not a number above 0")),
+    }
+}
+
+/// Splits a text into targets and their settings.
+fn by_target(text: &str) -> Result<Vec<(&str, &str)>, String> {
+    let mut settings = Vec::new();
+    for entry in text.split(';') {
+        settings.push(entry.split_once('=').ok_or_else(|| format!("{entry} is not a target, = and its value"))?);
+    }
+    Ok(settings)
+}
+
+fn loss(text: &str) -> Result<AnyLoss, String> {
+    AnyLoss::new(text.parse::<LossSettings>()?)
+}
+
+fn target_loss(text: &str) -> Result<String, String> {
+    for (_, value) in by_target(text)? {
+        loss(value)?;
+    }
+    Ok(text.to_owned())
+}
+
+fn target_metric(text: &str) -> Result<String, String> {
+    for (_, value) in by_target(text)? {
+        value.parse::<MetricList<Metric>>()?;
+    }
+    Ok(text.to_owned())
+}
+
+impl LabelFlags for TargetsArgs {
+    const TOGETHER: bool = true;
+
+    fn labels(&self) -> Option<Vec<String>> {
+        Some(self.target.iter().filter_map(|text| weighted(text).ok()).map(|(name, _)| name.to_owned()).collect())
+    }
+}
+
+impl TargetsArgs {
+    /// Returns the settings of the targets.
+    ///
+    /// # Errors
+    /// A setting of a target that is not given.
+    fn targets(&self) -> Result<Vec<TargetConfig>, String> {
+        let mut targets = Vec::with_capacity(self.target.len());
+        for text in &self.target {
+            let (name, weight) = weighted(text)?;
+            targets.push(TargetConfig { weight, ..TargetConfig::new(name) });
+        }
+        for (name, value) in self.target_loss.as_deref().map_or(Ok(Vec::new()), by_target)? {
+            find(&mut targets, "--target-loss", name)?.loss = Some(loss(value)?);
+        }
+        self.set_metrics(&mut targets)?;
+        Ok(targets)
+    }
+
+    /// Sets the metrics of targets.
+    fn set_metrics(&self, targets: &mut [TargetConfig]) -> Result<(), String> {
+        for (name, value) in self.target_metric.as_deref().map_or(Ok(Vec::new()), by_target)? {
+            find(targets, "--target-metric", name)?.metrics = Some(value.parse()?);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the target with a name.
+fn find<'a>(targets: &'a mut [TargetConfig], flag: &str, name: &str) -> Result<&'a mut TargetConfig, String> {
+    let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
+    match targets.iter_mut().find(|target| target.name == name) {
+        Some(target) => Ok(target),
+        None => Err(format!("{flag} {name}: there is no such target: choose one of {}", names.join(", "))),
+    }
+}
+
+impl TaskProgram for MultiTask {
+    const NAME: &'static str = "multi";
+    const ABOUT: &'static str = "Trains or evaluates one model for several labels of nodes";
+    const EXAMPLES: &'static str = "Examples on graphs with several labels:\n  \
+        train multi --dataset-root-dir data/partitions/shop/2-parts --target user:churn,user:spend*0.5 --nproc-per-node 2\n  \
+        train multi --dataset-root-dir data/shop --target user:churn --target item --target-loss item=focal";
+    const MODEL: ModelTask = ModelTask::Multi;
+
+    type Flags = PartFlags<TargetsArgs, ()>;
+    type Config = MultiTrainingConfig;
+    type Scores = MultiScores;
+    type Outcome = MultiResult;
+    type Model<B: TrainingBackend> = Network<B>;
+    type ModelConfig = MultiModelConfig;
+
+    fn check(args: &TaskArgs<Self>) -> Result<(), UsageError> {
+        if args.own.task.target.is_empty() && args.run.output.load_model.is_none() {
+            let what = "--target is missing: give the labels to predict, such as --target churn,spend*0.5";
+            return Err(UsageError(what.into()));
+        }
+        // With a saved model, its targets have the settings.
+        if args.run.output.load_model.is_none() {
+            args.own.task.targets().map_err(UsageError)?;
+        }
+        Ok(())
+    }
+
+    fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<MultiTrainingConfig> {
+        let training = args.training_config(num_workers)?;
+        if training.eval_layer_wise.is_some() {
+            bail!(UsageError(
+                "--eval layer-wise computes the nodes of one type: leave it out, or give fan-outs by --eval-num-neighbors"
+                    .into()
+            ));
+        }
+        let mut targets = Vec::new();
+        if args.run.output.load_model.is_none() {
+            targets = args.own.task.targets().map_err(UsageError)?;
+        }
+        Ok(MultiTrainingConfig { training, targets })
+    }
+
+    fn common(config: &mut MultiTrainingConfig) -> CommonConfig<'_> {
+        (&mut config.training).into()
+    }
+
+    fn describe(
+        config: &MultiTrainingConfig,
+        graph: &DistGraph,
+        mut trained_on: TrainedOn,
+    ) -> anyhow::Result<TrainedOn> {
+        trained_on.labels = config.names(graph.part().meta())?;
+        Ok(trained_on)
+    }
+
+    fn choose(
+        args: &TaskArgs<Self>,
+        config: &mut MultiTrainingConfig,
+        graph: &Arc<DistGraph>,
+    ) -> anyhow::Result<Option<String>> {
+        Ok(args.choose_neighbors(&mut config.training, graph))
+    }
+
+    fn metric(config: &MultiTrainingConfig, graph: &DistGraph) -> anyhow::Result<Option<Metric>> {
+        Ok(config.chosen_metric(graph.part().meta())?)
+    }
+
+    fn epoch_text(_args: &TaskArgs<Self>) -> impl EpochText<MultiScores> {
+        MultiText
+    }
+
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<MultiResult> {
+        Ok(B::train_multi(run.data, run.config, run.world, run.device, run.observer)?.result)
+    }
+
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
+        let (mut model, config, embeddings) = B::open_multi_model(&saved.bytes, saved.path, device)?;
+        model.set_precision(saved.precision);
+        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs: None })
+    }
+
+    // A prediction is one of a model for nodes that has the outputs of one target alone.
+    fn open_for_predictions<B: TrainingBackend>(
+        saved: &SavedModel<'_>,
+        device: &B::Device,
+    ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
+        let Open { model, config, embeddings, .. } = Self::open::<B>(saved, device)?;
+        let names: Vec<String> = config.targets.iter().map(|target| target.name.clone()).collect();
+        let at = match (saved.target, &names[..]) {
+            (Some(target), _) => position(target, &names, saved.path)?,
+            (None, [_]) => 0,
+            (None, _) => bail!(UsageError(format!(
+                "--load-model {}: the model predicts {}: choose one by --target",
+                saved.path.display(),
+                names.join(", ")
+            ))),
+        };
+        let target = &config.targets[at];
+        let model = model.with_output(target.node_type, config.columns(at));
+        let config = model.config().clone();
+        Ok(Box::new(Open::<NodeTask, B> { model, config, embeddings, outputs: Some(target.outputs) }))
+    }
+
+    fn evaluate<B: TrainingBackend>(
+        run: TaskRun<'_, Self, B>,
+        saved: &SavedModel<'_>,
+        open: &Open<Self, B>,
+    ) -> anyhow::Result<MultiResult> {
+        let TaskRun { args, config, data, world, device, .. } = run;
+        let Open { model, config: model_config, embeddings, outputs } = open;
+        config.targets = Vec::with_capacity(model_config.targets.len());
+        for target in &model_config.targets {
+            let loss = AnyLoss::new(LossSettings::named(&target.loss)).map_err(anyhow::Error::msg)?;
+            config.targets.push(TargetConfig { loss: Some(loss), ..TargetConfig::new(&target.name) });
+        }
+        args.own.task.set_metrics(&mut config.targets).map_err(UsageError)?;
+        let network = &model_config.network;
+        let settings = args.own.training.settings_of(network, network.graph.has_edge_features());
+        check_flags(&args.given, saved.path, &settings)?;
+        args.choose_neighbors_of(saved, &mut config.training, data);
+        args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
+        Ok(B::evaluate_multi(data, config, (model, model_config), embeddings.into(), world, device)?)
+    }
+}
+
+/// The report of an epoch of a model for several targets.
+struct MultiText;
+
+impl EpochText<MultiScores> for MultiText {
+    fn fields(&self, report: &EpochReport<MultiScores>) -> Value {
+        json!({ "seeds": report.num_seeds })
+    }
+
+    fn metrics(&self, report: &EpochReport<MultiScores>) -> NamedValues {
+        let Some(valid) = &report.valid else { return vec![(report.metric.clone(), None)].into() };
+        let mut values = Vec::new();
+        for (target, scores) in &valid.targets {
+            values.extend(scores.metrics.iter().map(|(metric, value)| (format!("{target} {metric}"), value)));
+        }
+        values.into()
+    }
+
+    fn scores(&self, report: &EpochReport<MultiScores>) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (target, scores) in report.valid.iter().flat_map(|valid| &valid.targets) {
+            let metrics = scores.metrics.iter();
+            texts.extend(metrics.map(|(metric, value)| format!("{target} {metric} {}", metric.shown(value))));
+        }
+        texts
+    }
+}
+
+impl Outcome for MultiResult {
+    fn report(&self, reporter: &mut Reporter, _classes: Option<&[String]>) -> anyhow::Result<()> {
+        if !reporter.finish(self)? {
+            return Ok(());
+        }
+        let best = if self.best_epoch > 0 { format!(" (epoch {})", self.best_epoch) } else { String::new() };
+        for of_target in &self.targets {
+            for (metric, valid) in of_target.result.valid_metrics.iter() {
+                let test = of_target.result.test_metrics.get(metric);
+                let [valid, test] = [valid, test].map(|value| metric.shown(value));
+                result!("{}: validation {metric} {valid}, test {metric} {test}{best}", of_target.target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn scores(&self) -> Result<Scores, String> {
+        match self.targets.first() {
+            Some(first) => first.result.scores(),
+            None => Err("error: its result has no target".into()),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The settings of a model for several targets, and their checks against the graph.
+
+use super::model_config::{MultiModelConfig, SavedTarget};
+use crate::error::{ModelError, TrainError};
+use crate::loss::{AnyLoss, OutputKind};
+use crate::metrics::{Metric, MetricList};
+use crate::models::NetworkOutput;
+use crate::multi::head::Head;
+use crate::objective::Objective;
+use crate::objective::scoring_config::ScoringConfig;
+use crate::training_config::TrainingConfig;
+use edgecut_dist_sampler::DistGraph;
+use edgecut_graph::{Meta, NodeLabelMeta, NodeTypeId};
+
+/// The settings of a model for several targets and of its training. The parts of the graph have the labels of the targets
+/// together ([`Part::with_labels_together`](edgecut_graph::Part::with_labels_together)), in the same order.
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+/// use edgecut_trainer::TrainingConfig;
+/// use edgecut_trainer::models::{ConvKind, SageSettings};
+/// use edgecut_trainer::multi::{MultiTrainingConfig, TargetConfig};
+/// let kind = ConvKind::Sage(SageSettings::default());
+/// let training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
+/// let spend = TargetConfig { weight: 0.5, ..TargetConfig::new("user:spend") };
+/// let config = MultiTrainingConfig { training, targets: vec![TargetConfig::new("user:churn"), spend] };
+/// # let _ = config;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MultiTrainingConfig {
+    /// The settings of the model and its training.
+    pub training: TrainingConfig,
+    /// The targets. The first one selects the best epoch.
+    pub targets: Vec<TargetConfig>,
+}
+
+/// The settings of a target.
+#[derive(Clone, Debug)]
+pub struct TargetConfig {
+    /// The name of the label: `TYPE:LABEL`, a label that one node type alone has, or a node type with one label.
+    pub name: String,
+    /// The factor of its mean loss in the sum over all targets.
+    pub weight: f64,
+    /// The loss; `None` for the default loss of the label.
+    pub loss: Option<AnyLoss>,
+    /// The metrics; `None` for the default metric of the loss.
+    pub metrics: Option<MetricList<Metric>>,
+}
+
+impl TargetConfig {
+    /// Returns a target of weight 1, with the default loss and metric.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), weight: 1.0, loss: None, metrics: None }
+    }
+}
+
+impl MultiTrainingConfig {
+    /// Returns the metric that selects the best epoch of a training on this graph.
+    ///
+    /// # Errors
+    /// The errors of the settings.
+    pub fn chosen_metric(&self, meta: &Meta) -> Result<Option<Metric>, TrainError> {
+        Ok(heads(meta, self)?.first().map(|head| head.objective.metrics.first()))
+    }
+
+    /// Returns the full names of the targets in a graph.
+    ///
+    /// # Errors
+    /// The errors of the settings.
+    pub fn names(&self, meta: &Meta) -> Result<Vec<String>, TrainError> {
+        Ok(heads(meta, self)?.into_iter().map(|head| head.name).collect())
+    }
+}
+
+/// A label of a graph whose labels are together.
+struct Column {
+    /// The full name.
+    name: String,
+    node_type: NodeTypeId,
+    label: NodeLabelMeta,
+    /// The first column of its values among the targets of its node type.
+    first: usize,
+}
+
+impl Column {
+    /// Returns true if a text is the name of the label or of its node type.
+    fn is_named(&self, text: &str) -> bool {
+        let of_type = self.name.split_once(':').map_or(self.name.as_str(), |(of_type, _)| of_type);
+        self.label.name == text || of_type == text
+    }
+}
+
+/// Returns the labels of a graph whose labels are together.
+fn columns(meta: &Meta) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for (t, nodes) in meta.node_types.iter().enumerate() {
+        let mut first = 0;
+        for label in &nodes.more_labels {
+            let name =
+                if label.name.is_empty() { nodes.name.clone() } else { format!("{}:{}", nodes.name, label.name) };
+            columns.push(Column { name, node_type: NodeTypeId(t as u16), label: label.clone(), first });
+            first += label.num_columns() + 1;
+        }
+    }
+    columns
+}
+
+/// Returns the error of settings that do not fit the labels of a graph.
+fn fail(meta: &Meta, what: String) -> TrainError {
+    TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) }
+}
+
+/// Returns the error of a model that does not fit a graph.
+fn unfit(meta: &Meta, source: ModelError) -> TrainError {
+    TrainError::Dataset { dataset: meta.dataset.clone(), source }
+}
+
+/// Returns the heads of the model, one for each target.
+///
+/// # Errors
+/// [`TrainError::Config`] for a target that the graph does not have, that is given twice, or that does not fit its loss and
+/// metrics.
+pub(super) fn heads(meta: &Meta, config: &MultiTrainingConfig) -> Result<Vec<Head>, TrainError> {
+    if config.targets.is_empty() {
+        return Err(fail(meta, "no target is given: give the labels to predict (`target`)".into()));
+    }
+    let columns = columns(meta);
+    let mut heads: Vec<Head> = Vec::with_capacity(config.targets.len());
+    for target in &config.targets {
+        let name = &target.name;
+        let found: Vec<&Column> = match columns.iter().find(|column| column.name == *name) {
+            Some(exact) => vec![exact],
+            None => columns.iter().filter(|column| column.is_named(name)).collect(),
+        };
+        let [Column { name, node_type, label, first }] = found[..] else {
+            let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+            return Err(fail(meta, format!("the target {name} is not one of its labels {}", names.join(", "))));
+        };
+        if heads.iter().any(|head| head.name == *name) {
+            return Err(fail(meta, format!("the target {name} is given twice: leave one out")));
+        }
+        if !(target.weight.is_finite() && target.weight > 0.0) {
+            return Err(fail(meta, format!("the weight {} of the target {name} is not above 0", target.weight)));
+        }
+        let Some(kind) = OutputKind::of_label(label) else {
+            return Err(fail(meta, format!("the target {name} has no classes and no numbers")));
+        };
+        let scoring = ScoringConfig { metrics: target.metrics.clone(), ..ScoringConfig::default() };
+        let of_target = format!("{}, target {name}", meta.dataset);
+        let objective = Objective::new(target.loss.as_ref(), &scoring, kind, &of_target)?;
+        let first_output =
+            heads.iter().filter(|head| head.node_type == *node_type).map(|head| head.outputs.len()).sum();
+        heads.push(Head {
+            name: name.clone(),
+            node_type: *node_type,
+            weight: target.weight,
+            values: *first..first + label.num_columns(),
+            is_class: label.targets.is_none(),
+            outputs: first_output..first_output + objective.num_outputs(),
+            objective,
+        });
+    }
+    Ok(heads)
+}
+
+/// Returns the model that `config` describes for the graph of `graph`: one network with an output layer per node type, whose
+/// columns are the outputs of the targets.
+///
+/// # Errors
+/// [`TrainError::Config`] and [`TrainError::Dataset`] if the graph lacks labels, or settings contradict the graph or each
+/// other.
+pub fn multi_model_config(graph: &DistGraph, config: &MultiTrainingConfig) -> Result<MultiModelConfig, TrainError> {
+    let meta = graph.part().meta();
+    let training = &config.training;
+    if training.eval_layer_wise.is_some() {
+        let what = "a model for several targets evaluates sampled batches (`eval=sampled`): give fan-outs by \
+                    `eval_num_neighbors`";
+        return Err(TrainError::config(what));
+    }
+    let heads = heads(meta, config)?;
+    let schema = training.schema(meta).map_err(|source| unfit(meta, source))?;
+    let mut outputs: Vec<NetworkOutput> = Vec::new();
+    for head in &heads {
+        match outputs.iter_mut().find(|output| output.node_type == head.node_type) {
+            Some(output) => output.channels += head.outputs.len(),
+            None => outputs.push(NetworkOutput { node_type: head.node_type, channels: head.outputs.len() }),
+        }
+    }
+    let network = training.network(schema, outputs, true);
+    network.validate().map_err(|source| unfit(meta, source))?;
+    Ok(MultiModelConfig { network, targets: heads.iter().map(SavedTarget::of).collect() })
+}
+
+/// Checks that a saved model matches this graph and these fan-outs.
+pub(super) fn check_fit(
+    graph: &DistGraph,
+    config: &MultiTrainingConfig,
+    model: &MultiModelConfig,
+) -> Result<(), TrainError> {
+    let network = &model.network;
+    // The saved model's own settings apply, not the flags.
+    let training = TrainingConfig {
+        hidden_channels: network.hidden_channels,
+        residual: false,
+        layer_norm: false,
+        batch_norm: false,
+        readout: None,
+        ..config.training.for_network(network)
+    };
+    let expected = multi_model_config(graph, &MultiTrainingConfig { training, targets: config.targets.clone() })?;
+    if let Some(what) = network.graph.difference(&expected.network.graph) {
+        return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
+    }
+    if network.num_layers != expected.network.num_layers {
+        return Err(TrainError::config(format!(
+            "the model has {} layers, but `num_neighbors` has {} fan-outs: give a fan-out for each layer",
+            network.num_layers, expected.network.num_layers
+        )));
+    }
+    if model.targets != expected.targets {
+        let what = "the labels of the graph have other classes or numbers than the targets of the model: use the graph that it \
+                    was trained on, or train a model on this one";
+        return Err(TrainError::config(what));
+    }
+    Ok(())
+}
