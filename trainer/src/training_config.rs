@@ -181,6 +181,7 @@ impl TrainingConfig {
             layer_norm: self.layer_norm,
             batch_norm: self.batch_norm,
             graph_norm: false,
+            virtual_node: false,
             readout: self.readout.unwrap_or_default(),
             pooling: None,
             dropout: self.dropout,

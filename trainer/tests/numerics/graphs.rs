@@ -10,7 +10,7 @@ use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::GraphBatch;
-use edgecut_gnn::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, GraphNorm, Order, WeightInit};
+use edgecut_gnn::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, GraphNorm, Order, VirtualNode, WeightInit};
 use edgecut_gnn::ops::{
     Activation, BatchGraph, BatchNormalization, Block, DropoutKey, DropoutMask, GnnBackend, Segments, batch_norm,
     dropout, pool,
@@ -191,6 +191,57 @@ fn graph_normalisation_equals_that_of_pyg() {
     }
 }
 
+/// Three layers, of which two have a virtual node before them, and a graph without nodes.
+#[test]
+fn virtual_nodes_equal_their_formula_forward_and_backward() {
+    let device = Default::default();
+    let offsets = [0, 2, 2, 5];
+    let segments = Segments::new(offsets.map(|offset| offset as u32).to_vec()).expect("segments");
+    let mut init = WeightInit::new(3);
+    let layers = [(); 2].map(|()| VirtualNode::<Grad>::with_init(4, &mut init, &device));
+    let x = Draws(12).matrix::<Grad>(5, 4);
+    let run = |is_slow: bool| {
+        let x = x.clone().detach().require_grad();
+        let mut rows = x.clone();
+        let mut row = None;
+        let mut of_graphs: Vec<Tensor<Grad, 2>> = vec![Tensor::zeros([1, 4], &device); 3];
+        for layer in &layers {
+            if !is_slow {
+                rows = layer.forward(rows, &mut row, &segments, Mode::Eval);
+                continue;
+            }
+            let mut graphs = Vec::new();
+            for (graph, ends) in offsets.windows(2).enumerate() {
+                if ends[0] == ends[1] {
+                    continue;
+                }
+                let nodes = rows.clone().slice([ends[0]..ends[1], 0..4]);
+                let read = of_graphs[graph].clone() + nodes.clone().sum_dim(0);
+                let [first, second] = [0, 1].map(|at| &layer.mlp.layers[at]);
+                let hidden = relu(read.matmul(first.weight.val()) + first.bias.val().unsqueeze());
+                of_graphs[graph] = hidden.matmul(second.weight.val()) + second.bias.val().unsqueeze();
+                graphs.push(nodes + of_graphs[graph].clone());
+            }
+            rows = Tensor::cat(graphs, 0);
+        }
+        let gradients = rows.clone().powi_scalar(2).sum().backward();
+        let mut all = [values(rows), values(x.grad(&gradients).expect("x"))].concat();
+        for layer in &layers {
+            all.extend(values(layer.mlp.layers[0].weight.grad(&gradients).expect("weights")));
+            all.extend(values(layer.mlp.layers[1].bias.grad(&gradients).expect("a bias")));
+        }
+        all
+    };
+    assert_close(&run(false), &run(true), 1e-9, "virtual nodes");
+    let alone =
+        NetworkConfig { virtual_node: true, ..NetworkConfig::whole_graphs(ConvKind::Gcn(GcnSettings), 3, 8, 3, 1) };
+    let error = alone.validate().expect_err("one layer").to_string();
+    assert!(error.contains("before all layers but the first, but the model has 1"), "{error}");
+    let of_nodes = NetworkConfig { virtual_node: true, ..NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 3, 8, 3, 2) };
+    let error = of_nodes.validate().expect_err("a model of nodes").to_string();
+    assert!(error.contains("a virtual node is for models of whole graphs"), "{error}");
+}
+
 #[test]
 fn batch_normalisation_does_not_depend_on_the_number_of_threads() {
     let mut draws = Draws(33);
@@ -357,11 +408,13 @@ fn convolutions() -> [ConvKind; 4] {
 fn graphs_side_by_side_are_as_each_alone() {
     for conv in convolutions() {
         let readouts = [Readout::Last, Readout::JumpingKnowledge, Readout::JumpingKnowledgeMax];
-        for (readout, graph_norm) in readouts.map(|readout| [(readout, false), (readout, true)]).concat() {
+        let blocks = [(false, false), (true, false), (false, true)];
+        for (readout, (graph_norm, virtual_node)) in readouts.map(|readout| blocks.map(|of| (readout, of))).concat() {
             for pooling in POOLINGS {
                 let config = NetworkConfig {
                     readout,
                     graph_norm,
+                    virtual_node,
                     batch_norm: !graph_norm,
                     pooling: Some(Pooling { aggregation: pooling, dropout: 0.0 }),
                     ..NetworkConfig::whole_graphs(conv, 3, 8, 3, 2)
