@@ -546,27 +546,25 @@ fn liked(user: u32) -> Vec<u32> {
     (0..4).map(|n| (user * 3 + 20 + n) % NUM_ITEMS).collect()
 }
 
+/// Makes the edges from users to the items that `of_user` returns.
+fn edges_of(relation: &str, of_user: fn(u32) -> Vec<u32>) -> EdgeData {
+    let pairs = (0..NUM_USERS).flat_map(|user| of_user(user).into_iter().map(move |item| (user, item)));
+    let (src, dst): (Vec<u32>, Vec<u32>) = pairs.unzip();
+    EdgeData::new(NodeTypeId(0), relation, NodeTypeId(1), src.into(), dst.into())
+}
+
 /// Returns a graph of likes and dislikes; `changes` adds the validation edge of the user who has changed.
 fn graph_with_dislikes(changes: bool) -> Dataset {
-    let edges = |relation: &str, of_user: fn(u32) -> Vec<u32>| {
-        let pairs: Vec<(u32, u32)> =
-            (0..NUM_USERS).flat_map(|user| of_user(user).into_iter().map(move |item| (user, item))).collect();
-        let (src, dst): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
-        EdgeData::new(NodeTypeId(0), relation, NodeTypeId(1), src.into(), dst.into())
-    };
-    let mut likes = edges("likes", liked);
+    let mut likes = edges_of("likes", liked);
     let [src, dst] = if changes { [CHANGED, disliked(CHANGED)[0]] } else { [1, 0] };
     likes.held_out.valid = EdgeList::new(vec![src].into(), vec![dst].into());
-    let nodes = |name: &str, num_nodes: u32| NodeData {
+    let node_types = [("user", NUM_USERS), ("item", NUM_ITEMS)].map(|(name, num_nodes)| NodeData {
         name: name.into(),
         num_nodes: num_nodes as usize,
         ..NodeData::default()
-    };
-    let mut dataset = Dataset {
-        name: "dislikes".into(),
-        node_types: vec![nodes("user", NUM_USERS), nodes("item", NUM_ITEMS)],
-        edge_types: vec![likes, edges("dislikes", disliked)],
-    };
+    });
+    let edge_types = vec![likes, edges_of("dislikes", disliked)];
+    let mut dataset = Dataset { name: "dislikes".into(), node_types: node_types.into(), edge_types };
     dataset.add_reverse_edges();
     dataset
 }
@@ -574,7 +572,6 @@ fn graph_with_dislikes(changes: bool) -> Dataset {
 /// Checks that no dislike of a negative of a batch, and no reverse of one, carries a message. Returns the number of other
 /// dislikes that do.
 fn check_messages_of_dislikes(dataset: &Dataset, batch: &LinkBatch) -> usize {
-    let id = |node_type: usize, number: u32| batch.graph.nodes[node_type].original_ids[number as usize];
     let mut excluded: Pairs = HashSet::new();
     for (_, user, _, negatives) in edges_with_negatives(dataset, batch) {
         excluded.extend(negatives.into_iter().map(|item| (user, item)));
@@ -582,10 +579,12 @@ fn check_messages_of_dislikes(dataset: &Dataset, batch: &LinkBatch) -> usize {
     let mut followed = 0;
     for (edge_type, is_reverse) in [(DISLIKES, false), (EdgeTypeId(3), true)] {
         let edges = dataset.edges(edge_type);
+        let [sources, destinations] =
+            [edges.src_type, edges.dst_type].map(|t| &batch.graph.nodes[t.index()].original_ids);
         let drawn = &batch.graph.edges[edge_type.index()];
-        for row in 0..drawn.indptr.len() - 1 {
-            for &number in &drawn.indices[drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize] {
-                let [src, dst] = [id(edges.src_type.index(), number), id(edges.dst_type.index(), row as u32)];
+        for (row, ends) in drawn.indptr.windows(2).enumerate() {
+            for &number in &drawn.indices[ends[0] as usize..ends[1] as usize] {
+                let (src, dst) = (sources[number as usize], destinations[row]);
                 let pair = if is_reverse { (dst, src) } else { (src, dst) };
                 assert!(!excluded.contains(&pair), "the negative {pair:?} carries a message");
                 followed += 1;
@@ -595,38 +594,53 @@ fn check_messages_of_dislikes(dataset: &Dataset, batch: &LinkBatch) -> usize {
     followed
 }
 
+/// The parts, ranks and batches of a training on likes.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    changes: bool,
+    num_parts: u32,
+    world_size: usize,
+    batching: Batching,
+    disjoint: bool,
+}
+
+/// Returns the training edges with their negatives, of which given ones come first.
+fn drawn_with_dislikes(dir: &Path, layout: Layout) -> Vec<EdgeWithNegatives> {
+    let Layout { changes, num_parts, world_size, batching, disjoint } = layout;
+    let dataset = graph_with_dislikes(changes);
+    let parts = dir.join(format!("{num_parts}-{changes}"));
+    if !parts.exists() {
+        write_parts(&dataset, num_parts, Method::Random, &parts);
+    }
+    let negatives = NegativeSampling { num: 3, ..cases()[0].negatives };
+    let case = Case { negatives, given: &[DISLIKES], disjoint, ..cases()[0] };
+    let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |graph, world| {
+        let seeds = EdgeSeeds::Split(Split::Train, vec![LIKES]);
+        let loader = batching_loader(&graph, world, case, seeds, batching).expect("a valid loader");
+        let mut edges = Vec::new();
+        let mut followed = 0;
+        for batch in loader.epoch(1) {
+            let batch = batch.expect("a batch");
+            edges.extend(edges_with_negatives(&dataset, &batch));
+            if !disjoint {
+                followed += check_messages_of_dislikes(&dataset, &batch);
+            }
+        }
+        (edges, followed)
+    });
+    let followed: usize = per_rank.iter().map(|(_, followed)| followed).sum();
+    assert!(disjoint || followed > 0, "other dislikes carry messages");
+    let mut all: Vec<EdgeWithNegatives> = per_rank.into_iter().flat_map(|(edges, _)| edges).collect();
+    all.sort_unstable();
+    all
+}
+
 #[test]
 fn given_negatives_come_first_and_carry_no_messages() {
-    let case =
-        Case { negatives: NegativeSampling { num: 3, ..cases()[0].negatives }, given: &[DISLIKES], ..cases()[0] };
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let drawn = |changes: bool, num_parts: u32, world_size: usize, batching: Batching, disjoint: bool| {
-        let dataset = graph_with_dislikes(changes);
-        let parts = dir.path().join(format!("{num_parts}-{changes}"));
-        if !parts.exists() {
-            write_parts(&dataset, num_parts, Method::Random, &parts);
-        }
-        let case = Case { disjoint, ..case };
-        let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |graph, world| {
-            let seeds = EdgeSeeds::Split(Split::Train, vec![LIKES]);
-            let loader = batching_loader(&graph, world, case, seeds, batching).expect("a valid loader");
-            let mut edges = Vec::new();
-            let mut followed = 0;
-            for batch in loader.epoch(1) {
-                let batch = batch.expect("a batch");
-                edges.extend(edges_with_negatives(&dataset, &batch));
-                if !disjoint {
-                    followed += check_messages_of_dislikes(&dataset, &batch);
-                }
-            }
-            assert!(disjoint || followed > 0, "other dislikes carry messages");
-            edges
-        });
-        let mut all = per_rank.concat();
-        all.sort_unstable();
-        all
-    };
-    let expected = drawn(false, 1, 1, Batching { size: 12, shuffle: false }, false);
+    let batching = Batching { size: 12, shuffle: false };
+    let first = Layout { changes: false, num_parts: 1, world_size: 1, batching, disjoint: false };
+    let expected = drawn_with_dislikes(dir.path(), first);
     assert_eq!(expected.len(), 4 * NUM_USERS as usize);
     for (_, user, _, negatives) in &expected {
         let mut given: BTreeSet<u32> = disliked(*user).into_iter().collect();
@@ -641,13 +655,13 @@ fn given_negatives_come_first_and_carry_no_messages() {
     for (num_parts, world_size, size, shuffle) in
         [(1, 2, 5, true), (2, 2, 1, false), (3, 3, 7, true), (3, 2, 12, false)]
     {
-        let found = drawn(false, num_parts, world_size, Batching { size, shuffle }, num_parts == 2);
-        assert!(found == expected, "{num_parts} parts, {world_size} ranks");
+        let batching = Batching { size, shuffle };
+        let layout = Layout { num_parts, world_size, batching, disjoint: num_parts == 2, ..first };
+        assert!(drawn_with_dislikes(dir.path(), layout) == expected, "{layout:?}");
     }
     // Held-out edges change nothing: training does not know them.
-    let batching = Batching { size: 12, shuffle: false };
-    let found = drawn(true, 2, 2, batching, false);
-    assert!(found == drawn(false, 2, 2, batching, false), "training knows a validation edge");
+    let found = drawn_with_dislikes(dir.path(), Layout { changes: true, num_parts: 2, world_size: 2, ..first });
+    assert!(found == expected, "training knows a validation edge");
     let of_changed: Vec<u32> = found.into_iter().filter(|edge| edge.1 == CHANGED).flat_map(|edge| edge.3).collect();
     assert!(of_changed.contains(&disliked(CHANGED)[0]));
 }
@@ -659,15 +673,17 @@ fn types_that_cannot_give_negatives_are_refused() {
     let case = Case { given: &[DISLIKES], ..cases()[0] };
     let shared =
         Case { negatives: NegativeSampling { shared: true, exclude: Exclude::Nothing, ..case.negatives }, ..case };
+    let refused = [
+        (shared, LIKES, "do not share negatives (`shared_negatives`)"),
+        (case, DISLIKES, "user__dislikes__item gives negatives"),
+        (case, EdgeTypeId(2), "no predicted edge type has the same source type"),
+    ];
     on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
-        let mut error = |case: Case, predicted: EdgeTypeId| {
+        for (case, predicted, why) in refused {
             let seeds = EdgeSeeds::Split(Split::Train, vec![predicted]);
-            loader(&graph, world, case, seeds).err().expect("an error").to_string()
-        };
-        assert!(error(shared, LIKES).contains("do not share negatives (`shared_negatives`)"));
-        assert!(error(case, DISLIKES).contains("user__dislikes__item gives negatives"));
-        let other = error(case, EdgeTypeId(2));
-        assert!(other.contains("no predicted edge type has the same source type"), "{other}");
+            let error = loader(&graph, world, case, seeds).err().expect("an error").to_string();
+            assert!(error.contains(why), "{error}");
+        }
     });
     let mut dataset = graph_with_dislikes(false);
     dataset.edge_types.truncate(2);

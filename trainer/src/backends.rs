@@ -227,7 +227,7 @@ training_backend! {
         visit: &mut ExplanationVisitor<'_>,
     ) -> Result<(), TrainError> = edge::explain_edges::<Autodiff<Self>>;
 
-    /// Calls [`explain_graphs`](crate::graph::explain_graphs).
+    /// Calls [`explain_graphs`](crate::inference::explain_graphs).
     fn explain_graphs(
         dataset: &Arc<GraphDataset>,
         graphs: Vec<u32>,
@@ -235,7 +235,7 @@ training_backend! {
         config: &ExplanationConfig,
         run: ExplanationRun<'_, '_, Self>,
         visit: &mut ExplanationVisitor<'_>,
-    ) -> Result<(), TrainError> = graph::explain_graphs::<Autodiff<Self>>;
+    ) -> Result<(), TrainError> = inference::explain_graphs::<Autodiff<Self>>;
 
     /// Calls [`train_graph`](crate::graph::train_graph).
     fn train_graph(

@@ -195,16 +195,7 @@ fn the_planted_node_of_a_graph_explains_its_class() {
             }
         }
         assert!(num_found > 130, "{kind:?}: {num_found} of {} marked nodes", NUM_MARKED / 2);
-        // Batches of other ranks have other sizes, whose sums are rounded differently.
-        let rows = |text: &str| -> Vec<f32> {
-            let fields =
-                text.lines().skip(1).filter(|line| line.contains(",node-feature,")).map(|line| line.split(','));
-            fields.flat_map(|fields| fields.filter_map(|field| field.parse().ok())).collect()
-        };
-        for file in &files[1..] {
-            assert_eq!(file.lines().count(), files[0].lines().count());
-            assert!(rows(file).len() > NUM_MARKED);
-        }
+        assert!(files.windows(2).all(|pair| pair[0] == pair[1]), "{kind:?}: the file depends on processes");
     }
 }
 

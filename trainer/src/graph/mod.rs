@@ -4,7 +4,6 @@ mod batch;
 mod config;
 mod cross_validation;
 mod evaluator;
-mod explain;
 mod split;
 mod task;
 
@@ -12,7 +11,6 @@ pub use batch::{GraphBatchOptions, GraphTensorBatch, graph_batches};
 pub use config::GraphTrainingConfig;
 pub use cross_validation::{CrossValidationResult, FoldScores, Protocol, cross_validate};
 pub use evaluator::GraphEvaluator;
-pub use explain::explain_graphs;
 pub use split::GraphSplit;
 pub use task::GraphTask;
 

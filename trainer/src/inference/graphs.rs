@@ -73,7 +73,7 @@ pub fn predict_graphs<B: GnnBackend>(
 ///
 /// # Errors
 /// [`TrainError::Config`] if not.
-pub(crate) fn check_node_features(dataset: &GraphDataset, model: &NetworkConfig) -> Result<(), TrainError> {
+pub(super) fn check_node_features(dataset: &GraphDataset, model: &NetworkConfig) -> Result<(), TrainError> {
     let in_channels = model.graph.node_types[0].feature_dim;
     if in_channels == dataset.feature_dim() {
         return Ok(());

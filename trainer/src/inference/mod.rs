@@ -5,7 +5,7 @@
 //!
 //! [`LinkEnds`] scores pairs of nodes by such rows, and [`TopDestinations`] finds the pairs with the highest scores.
 //! [`predict_graphs`] computes rows of whole graphs. [`explain_nodes`], [`explain_edges`](crate::edge::explain_edges) and
-//! [`explain_graphs`](crate::graph::explain_graphs) compute the inputs that predictions rest on.
+//! [`explain_graphs`] compute the inputs that predictions rest on.
 
 pub(crate) mod explanation;
 mod graphs;
@@ -20,9 +20,9 @@ mod top_destinations;
 
 pub use crate::models::LayeredModel;
 pub use explanation::{
-    Contribution, ExplainedInput, Explanation, ExplanationConfig, ExplanationRun, ExplanationVisitor, explain_nodes,
+    Contribution, ExplainedInput, Explanation, ExplanationConfig, ExplanationRun, ExplanationVisitor, explain_graphs,
+    explain_nodes,
 };
-pub(crate) use graphs::check_node_features;
 pub use graphs::{GraphPredictionConfig, WantedGraphRows, predict_graphs};
 pub use known_edges::ExcludedEdges;
 pub(crate) use known_edges::candidates;

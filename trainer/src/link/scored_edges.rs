@@ -42,10 +42,10 @@ impl<B: Backend> ScoredEdges<B> {
         }
         let device = self.negatives.device();
         let hardest = Tensor::<B, 2, Int>::from_data(TensorData::new(hardest, [edges, count]), &device);
-        let of_columns = |rows: Tensor<B, 2>| rows.expand([edges, columns]).gather(1, hardest.clone());
+        let log_probabilities = self.log_probabilities.map(|of_columns| of_columns.expand([edges, columns]));
         Self {
-            log_probabilities: self.log_probabilities.map(of_columns),
-            negatives: self.negatives.gather(1, hardest.clone()),
+            log_probabilities: log_probabilities.map(|of_pairs| of_pairs.gather(1, hardest.clone())),
+            negatives: self.negatives.gather(1, hardest),
             // Masked negatives have the lowest scores, so that unmasked ones are kept first.
             unmasked: self.unmasked.map(|unmasked| unmasked.into_iter().map(|num| num.min(count as u32)).collect()),
             ..self
@@ -249,13 +249,12 @@ mod tests {
                 let mut expected = 0.0;
                 let mut is_kept = [false; 12];
                 for (edge, &score) in positive.iter().enumerate() {
-                    let mut columns: Vec<usize> = (0..4).filter(|&at| !is_masked(edge, at)).collect();
-                    let value = |at: &usize| negatives[edge * 4 + at];
-                    columns.sort_by(|a, b| value(b).total_cmp(&value(a)));
-                    columns.truncate(count);
-                    columns.iter().for_each(|at| is_kept[edge * 4 + at] = true);
-                    let of_edge: Vec<(usize, f64)> = columns.iter().map(|at| (*at, value(at))).collect();
-                    let held: Vec<f64> = columns.iter().map(value).collect();
+                    let columns = (0..4).filter(|&at| !is_masked(edge, at));
+                    let mut of_edge: Vec<(usize, f64)> = columns.map(|at| (at, negatives[edge * 4 + at])).collect();
+                    of_edge.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+                    of_edge.truncate(count);
+                    of_edge.iter().for_each(|(at, _)| is_kept[edge * 4 + at] = true);
+                    let held: Vec<f64> = of_edge.iter().map(|(_, score)| *score).collect();
                     expected += loss_of(kind, score, &of_edge, &held);
                 }
                 let loss = group.loss(kind);

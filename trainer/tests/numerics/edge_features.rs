@@ -357,6 +357,21 @@ fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
     assert_eq!(compared, 7 * 3);
 }
 
+/// Returns the output of a layer over rows, and the gradient of the input.
+fn output_and_gradient(layer: &PnaConv<Grad>, rows: &Rows, features: Option<Matrix>) -> Vec<f64> {
+    let x = rows.x.clone().detach().require_grad();
+    let output = layer.convolve(ConvInput {
+        x: x.clone(),
+        x_dst: rows.x_dst.clone(),
+        block: &rows.block,
+        edges: EdgeData { features, ..EdgeData::default() },
+        pass: LayerPass::new(Mode::Eval, 0),
+        activation: Activation::Identity,
+    });
+    let gradients = output.clone().powi_scalar(2).sum().backward();
+    [values(output), values(x.grad(&gradients).expect("a gradient"))].concat()
+}
+
 /// Features of edges that are 0 change nothing but by the bias of their encoder: without features, the layer computes no
 /// rows of edges.
 #[test]
@@ -382,22 +397,10 @@ fn principal_aggregation_without_features_equals_that_with_zeros() {
         without.post = with_zeros.post.clone();
         without.post_bias = with_zeros.post_bias.clone();
         without.lin = with_zeros.lin.clone();
-        let run = |layer: &PnaConv<Grad>, features: Option<Matrix>| {
-            let x = rows.x.clone().detach().require_grad();
-            let output = layer.convolve(ConvInput {
-                x: x.clone(),
-                x_dst: rows.x_dst.clone(),
-                block: &rows.block,
-                edges: EdgeData { features, ..EdgeData::default() },
-                pass: LayerPass::new(Mode::Eval, 0),
-                activation: Activation::Identity,
-            });
-            let gradients = output.clone().powi_scalar(2).sum().backward();
-            [values(output), values(x.grad(&gradients).expect("a gradient"))].concat()
-        };
         let zeros = Tensor::zeros([rows.block.num_edges(), 3], &device);
         // The deviation is computed from rows that differ by a constant.
-        assert_close(&run(&without, None), &run(&with_zeros, Some(zeros)), 1e-5, &format!("{role:?}"));
+        let found = output_and_gradient(&without, &rows, None);
+        assert_close(&found, &output_and_gradient(&with_zeros, &rows, Some(zeros)), 1e-5, &format!("{role:?}"));
     }
 }
 

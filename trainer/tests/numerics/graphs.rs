@@ -191,48 +191,55 @@ fn graph_normalisation_equals_that_of_pyg() {
     }
 }
 
-/// Three layers, of which two have a virtual node before them, and a graph without nodes.
-#[test]
-fn virtual_nodes_equal_their_formula_forward_and_backward() {
-    let device = Default::default();
-    let offsets = [0, 2, 2, 5];
-    let segments = Segments::new(offsets.map(|offset| offset as u32).to_vec()).expect("segments");
-    let mut init = WeightInit::new(3);
-    let layers = [(); 2].map(|()| VirtualNode::<Grad>::with_init(4, &mut init, &device));
-    let x = Draws(12).matrix::<Grad>(5, 4);
-    let run = |is_slow: bool| {
-        let x = x.clone().detach().require_grad();
-        let mut rows = x.clone();
-        let mut row = None;
-        let mut of_graphs: Vec<Tensor<Grad, 2>> = vec![Tensor::zeros([1, 4], &device); 3];
-        for layer in &layers {
-            if !is_slow {
-                rows = layer.forward(rows, &mut row, &segments, Mode::Eval);
+/// The start of the nodes of three graphs, the second of which has none.
+const OFFSETS: [usize; 4] = [0, 2, 2, 5];
+
+/// Passes rows through virtual nodes graph by graph, with burn's own operations.
+fn slow_virtual_nodes(layers: &[VirtualNode<Grad>], mut rows: Tensor<Grad, 2>) -> Tensor<Grad, 2> {
+    let mut of_graphs: Vec<Tensor<Grad, 2>> = vec![Tensor::zeros([1, 4], &Default::default()); 3];
+    for layer in layers {
+        let mut graphs = Vec::new();
+        for (row, ends) in of_graphs.iter_mut().zip(OFFSETS.windows(2)) {
+            if ends[0] == ends[1] {
                 continue;
             }
-            let mut graphs = Vec::new();
-            for (graph, ends) in offsets.windows(2).enumerate() {
-                if ends[0] == ends[1] {
-                    continue;
-                }
-                let nodes = rows.clone().slice([ends[0]..ends[1], 0..4]);
-                let read = of_graphs[graph].clone() + nodes.clone().sum_dim(0);
-                let [first, second] = [0, 1].map(|at| &layer.mlp.layers[at]);
-                let hidden = relu(read.matmul(first.weight.val()) + first.bias.val().unsqueeze());
-                of_graphs[graph] = hidden.matmul(second.weight.val()) + second.bias.val().unsqueeze();
-                graphs.push(nodes + of_graphs[graph].clone());
-            }
-            rows = Tensor::cat(graphs, 0);
+            let nodes = rows.clone().slice([ends[0]..ends[1], 0..4]);
+            let read = row.clone() + nodes.clone().sum_dim(0);
+            let [first, second] = [0, 1].map(|at| &layer.mlp.layers[at]);
+            let hidden = relu(read.matmul(first.weight.val()) + first.bias.val().unsqueeze());
+            *row = hidden.matmul(second.weight.val()) + second.bias.val().unsqueeze();
+            graphs.push(nodes + row.clone());
         }
+        rows = Tensor::cat(graphs, 0);
+    }
+    rows
+}
+
+/// Two virtual nodes one after the other, so that the second one adds the row of the first.
+#[test]
+fn virtual_nodes_equal_their_formula_forward_and_backward() {
+    let segments = Segments::new(OFFSETS.map(|offset| offset as u32).to_vec()).expect("segments");
+    let mut init = WeightInit::new(3);
+    let layers = [(); 2].map(|()| VirtualNode::<Grad>::with_init(4, &mut init, &Default::default()));
+    let x = Draws(12).matrix::<Grad>(5, 4);
+    let mut results = Vec::new();
+    for is_slow in [false, true] {
+        let x = x.clone().detach().require_grad();
+        let rows = if is_slow {
+            slow_virtual_nodes(&layers, x.clone())
+        } else {
+            let mut row = None;
+            layers.iter().fold(x.clone(), |rows, layer| layer.forward(rows, &mut row, &segments, Mode::Eval))
+        };
         let gradients = rows.clone().powi_scalar(2).sum().backward();
         let mut all = [values(rows), values(x.grad(&gradients).expect("x"))].concat();
         for layer in &layers {
             all.extend(values(layer.mlp.layers[0].weight.grad(&gradients).expect("weights")));
             all.extend(values(layer.mlp.layers[1].bias.grad(&gradients).expect("a bias")));
         }
-        all
-    };
-    assert_close(&run(false), &run(true), 1e-9, "virtual nodes");
+        results.push(all);
+    }
+    assert_close(&results[0], &results[1], 1e-9, "virtual nodes");
     let alone =
         NetworkConfig { virtual_node: true, ..NetworkConfig::whole_graphs(ConvKind::Gcn(GcnSettings), 3, 8, 3, 1) };
     let error = alone.validate().expect_err("one layer").to_string();

@@ -99,9 +99,10 @@ pub(crate) struct PredictArgs {
     /// With times: predict for all nodes as of this time, in the unit of the graph's times [default: the time of each node]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Prediction")]
     pub(crate) seed_time: Option<i64>,
-    /// Start of the embeddings of nodes that the saved model has no rows for: zero, the mean of the saved rows, or random
+    /// Start of the embeddings of nodes that the saved model has no rows for: zero, the mean of the saved rows, the
+    /// mean of the saved rows of their neighbors, or random
     /// [default: mean]
-    #[arg(long, value_name = "zero|mean|random", help_heading = "Prediction")]
+    #[arg(long, value_name = "zero|mean|neighbors|random", help_heading = "Prediction")]
     pub(crate) new_embeddings: Option<NewEmbeddings>,
     /// With sampled neighbors or --explain: nodes, edges or graphs per batch [default: 1024, with --explain 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]

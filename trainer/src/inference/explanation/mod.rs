@@ -8,11 +8,13 @@
 //! Invariant: an explanation does not depend on parts or processes. Batches are stretches of a list that all ranks know, and
 //! each target has a neighborhood of its own.
 
+mod graphs;
 mod integrated_gradients;
 mod neighborhood;
 mod nodes;
 mod ranked;
 
+pub use graphs::explain_graphs;
 pub(crate) use integrated_gradients::Inputs;
 pub(crate) use neighborhood::Neighborhood;
 pub use nodes::explain_nodes;

@@ -1,11 +1,13 @@
 //! Explanations of predictions of whole graphs.
 
-use super::batch::{GraphBatchOptions, GraphTensorBatch};
+use super::{
+    ExplainedBatch, ExplanationConfig, ExplanationRun, ExplanationVisitor, Inputs, Neighborhood, explain_batches,
+};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::gradients::{flatten_parameters, load_parameters};
-use crate::inference::explanation::{ExplainedBatch, Inputs, Neighborhood, explain_batches};
-use crate::inference::{ExplanationConfig, ExplanationRun, ExplanationVisitor, check_node_features};
+use crate::graph::{GraphBatchOptions, GraphTensorBatch};
+use crate::inference::graphs::check_node_features;
 use crate::models::{GraphClassifier, Mode, Network, NetworkConfig};
 use burn::module::Module;
 use burn::tensor::Tensor;
