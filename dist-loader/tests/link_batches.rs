@@ -572,6 +572,9 @@ fn graph_with_dislikes(changes: bool) -> Dataset {
 /// Checks that no dislike of a negative of a batch, and no reverse of one, carries a message. Returns the number of other
 /// dislikes that do.
 fn check_messages_of_dislikes(dataset: &Dataset, batch: &LinkBatch) -> usize {
+    if batch.src.is_empty() {
+        return 0;
+    }
     let mut excluded: Pairs = HashSet::new();
     for (_, user, _, negatives) in edges_with_negatives(dataset, batch) {
         excluded.extend(negatives.into_iter().map(|item| (user, item)));

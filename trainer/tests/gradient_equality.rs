@@ -311,5 +311,5 @@ fn ranks_together_step_like_one_over_values_of_edges() {
             }
         }
     }
-    assert_eq!(compared, (7 * 2 * 2 + 1) * 3);
+    assert_eq!(compared, (8 * 2 * 2 + 1) * 3);
 }

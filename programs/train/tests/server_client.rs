@@ -157,7 +157,7 @@ fn dropped_edges_averages_thresholds_and_temperatures_are_those_of_ranks_with_pa
     result(client("node", &servers), &[&flags[..], &["--save-model", model.to_str().expect("UTF-8")]].concat());
     let mut explain = Command::new(TRAIN);
     explain.args(["predict", "--servers", &servers, "--explain", "--format", "csv", "--load-model"]).arg(&model);
-    unplace(explain.arg("--out").arg(&out));
+    unplace(explain.arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped()));
     assert_refused(&run(&mut explain), 2, &["--servers: predictions need the parts", "--dataset-root-dir"]);
 }
 
