@@ -40,8 +40,8 @@ declare -A flags=(
             --num-epochs 8 --lr 0.003 --dropout 0.5"
     [tolokers]="--model sage --encoder-decoder --residual --layer-norm --hidden-channels 64 --num-neighbors 5,5,5
             --eval-num-neighbors=-1,-1,-1 --num-epochs 40 --eval-every 2 --lr 0.005 --dropout 0.2 --metric roc-auc"
-    [hetero-dblp]="--model sage --hidden-channels 64 --num-neighbors=-1,-1 --num-epochs 20 --lr 0.002
-            --weight-decay 0.0001 --dropout 0.5 --input-dropout 0.5"
+    [hetero-dblp]="--model sage --residual --layer-norm --hidden-channels 64 --num-neighbors=-1,-1 --num-epochs 30
+            --lr 0.003 --weight-decay 0.0001 --dropout 0.5 --input-dropout 0.7"
     [rdf-aifb]="--model rgcn --hidden-channels 64 --num-neighbors=-1,-1 --num-epochs 30 --lr 0.01
             --weight-decay 0.0005 --dropout 0.5"
     [kg-wn18rr]="--model embedding --decoder distmult --hidden-channels 200 --loss softmax --num-negatives 1000

@@ -44,7 +44,13 @@ fn of_edges(graph: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConf
     let distribution = NegativeDistribution::Uniform;
     let exclude = Exclude::Nothing;
     let negatives = NegativeSampling { num: 2, shared: false, distribution, exclude };
-    let link = LinkConfig { negatives, exclude_seed_edges: false, reverse_types: Vec::new(), weights: false };
+    let link = LinkConfig {
+        negatives,
+        exclude_seed_edges: false,
+        reverse_types: Vec::new(),
+        weights: false,
+        given_negatives: Vec::new(),
+    };
     DistLinkNeighborLoader::new(sampler(graph), seeds, config, link, world).expect("a loader")
 }
 

@@ -69,7 +69,13 @@ fn loader(
         exclude: Exclude::EdgesAndHeldOut,
         shared: false,
     };
-    let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights: false };
+    let link = LinkConfig {
+        negatives,
+        exclude_seed_edges: true,
+        reverse_types: Vec::new(),
+        weights: false,
+        given_negatives: Vec::new(),
+    };
     DistLinkNeighborLoader::new(sampler, EdgeSeeds::Split(split, vec![EDGES]), config, link, world)
 }
 

@@ -12,7 +12,7 @@ use edgecut_dist_sampler::{
     TimeAttr,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, HoldOut, NodeData, Split};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeData, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -43,6 +43,7 @@ struct Case {
     negatives: NegativeSampling,
     disjoint: bool,
     temporal: bool,
+    given: &'static [EdgeTypeId],
 }
 
 fn cases() -> Vec<Case> {
@@ -52,7 +53,7 @@ fn cases() -> Vec<Case> {
         exclude: Exclude::Edges,
         shared: false,
     };
-    let case = Case { negatives, disjoint: false, temporal: false };
+    let case = Case { negatives, disjoint: false, temporal: false, given: &[] };
     let by_degree = NegativeSampling { distribution: NegativeDistribution::Degree, ..negatives };
     let shared = NegativeSampling { shared: true, exclude: Exclude::Nothing, num: 7, ..negatives };
     vec![
@@ -131,7 +132,13 @@ fn batching_loader(
     let config = LoaderConfig { shuffle, seed: 8, ..LoaderConfig::new(batch_size, wanted) };
     let has_weights = graph.part().meta().edge_types.iter().all(|edges| edges.has_weights);
     let weights = has_weights && matches!(seeds, EdgeSeeds::Split(Split::Train, _));
-    let link = LinkConfig { negatives: case.negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights };
+    let link = LinkConfig {
+        negatives: case.negatives,
+        exclude_seed_edges: true,
+        reverse_types: Vec::new(),
+        weights,
+        given_negatives: case.given.to_vec(),
+    };
     DistLinkNeighborLoader::new(sampler, seeds, config, link, world)
 }
 
@@ -361,7 +368,7 @@ fn check_negatives_by_degree(dataset: &Dataset, parts: &Path, world_size: usize)
         shared: false,
     };
     let per_rank = on_ranks(parts, world_size, &DistGraphConfig::default(), |graph, world| {
-        let case = Case { negatives, disjoint: false, temporal: false };
+        let case = Case { negatives, disjoint: false, temporal: false, given: &[] };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
         let mut counts = vec![0.0_f64; 90];
         for batch in loader(&graph, world, case, seeds).expect("a valid loader").epoch(0) {
@@ -516,6 +523,181 @@ fn edges_without_enough_negatives_are_left_out_and_counted() {
     }
 }
 
+/// The likes of users, and their dislikes, which give negatives.
+const LIKES: EdgeTypeId = EdgeTypeId(0);
+const DISLIKES: EdgeTypeId = EdgeTypeId(1);
+const NUM_USERS: u32 = 20;
+const NUM_ITEMS: u32 = 40;
+/// A user who likes and dislikes the same item.
+const CONTRARY: u32 = 7;
+/// A user of whom a disliked item is the destination of a validation edge, which training does not know.
+const CHANGED: u32 = 3;
+
+/// Returns the items that a user dislikes: none to four.
+fn disliked(user: u32) -> Vec<u32> {
+    let mut items: Vec<u32> = (0..user % 5).map(|n| (user * 3 + n) % NUM_ITEMS).collect();
+    if user == CONTRARY {
+        items.push(liked(user)[0]);
+    }
+    items
+}
+
+fn liked(user: u32) -> Vec<u32> {
+    (0..4).map(|n| (user * 3 + 20 + n) % NUM_ITEMS).collect()
+}
+
+/// Makes the edges from users to the items that `of_user` returns.
+fn edges_of(relation: &str, of_user: fn(u32) -> Vec<u32>) -> EdgeData {
+    let pairs = (0..NUM_USERS).flat_map(|user| of_user(user).into_iter().map(move |item| (user, item)));
+    let (src, dst): (Vec<u32>, Vec<u32>) = pairs.unzip();
+    EdgeData::new(NodeTypeId(0), relation, NodeTypeId(1), src.into(), dst.into())
+}
+
+/// Returns a graph of likes and dislikes; `changes` adds the validation edge of the user who has changed.
+fn graph_with_dislikes(changes: bool) -> Dataset {
+    let mut likes = edges_of("likes", liked);
+    let [src, dst] = if changes { [CHANGED, disliked(CHANGED)[0]] } else { [1, 0] };
+    likes.held_out.valid = EdgeList::new(vec![src].into(), vec![dst].into());
+    let node_types = [("user", NUM_USERS), ("item", NUM_ITEMS)].map(|(name, num_nodes)| NodeData {
+        name: name.into(),
+        num_nodes: num_nodes as usize,
+        ..NodeData::default()
+    });
+    let edge_types = vec![likes, edges_of("dislikes", disliked)];
+    let mut dataset = Dataset { name: "dislikes".into(), node_types: node_types.into(), edge_types };
+    dataset.add_reverse_edges();
+    dataset
+}
+
+/// Checks that no dislike of a negative of a batch, and no reverse of one, carries a message. Returns the number of other
+/// dislikes that do.
+fn check_messages_of_dislikes(dataset: &Dataset, batch: &LinkBatch) -> usize {
+    if batch.src.is_empty() {
+        return 0;
+    }
+    let mut excluded: Pairs = HashSet::new();
+    for (_, user, _, negatives) in edges_with_negatives(dataset, batch) {
+        excluded.extend(negatives.into_iter().map(|item| (user, item)));
+    }
+    let mut followed = 0;
+    for (edge_type, is_reverse) in [(DISLIKES, false), (EdgeTypeId(3), true)] {
+        let edges = dataset.edges(edge_type);
+        let [sources, destinations] =
+            [edges.src_type, edges.dst_type].map(|t| &batch.graph.nodes[t.index()].original_ids);
+        let drawn = &batch.graph.edges[edge_type.index()];
+        for (row, ends) in drawn.indptr.windows(2).enumerate() {
+            for &number in &drawn.indices[ends[0] as usize..ends[1] as usize] {
+                let (src, dst) = (sources[number as usize], destinations[row]);
+                let pair = if is_reverse { (dst, src) } else { (src, dst) };
+                assert!(!excluded.contains(&pair), "the negative {pair:?} carries a message");
+                followed += 1;
+            }
+        }
+    }
+    followed
+}
+
+/// The parts, ranks and batches of a training on likes.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    changes: bool,
+    num_parts: u32,
+    world_size: usize,
+    batching: Batching,
+    disjoint: bool,
+}
+
+/// Returns the training edges with their negatives, of which given ones come first.
+fn drawn_with_dislikes(dir: &Path, layout: Layout) -> Vec<EdgeWithNegatives> {
+    let Layout { changes, num_parts, world_size, batching, disjoint } = layout;
+    let dataset = graph_with_dislikes(changes);
+    let parts = dir.join(format!("{num_parts}-{changes}"));
+    if !parts.exists() {
+        write_parts(&dataset, num_parts, Method::Random, &parts);
+    }
+    let negatives = NegativeSampling { num: 3, ..cases()[0].negatives };
+    let case = Case { negatives, given: &[DISLIKES], disjoint, ..cases()[0] };
+    let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |graph, world| {
+        let seeds = EdgeSeeds::Split(Split::Train, vec![LIKES]);
+        let loader = batching_loader(&graph, world, case, seeds, batching).expect("a valid loader");
+        let mut edges = Vec::new();
+        let mut followed = 0;
+        for batch in loader.epoch(1) {
+            let batch = batch.expect("a batch");
+            edges.extend(edges_with_negatives(&dataset, &batch));
+            if !disjoint {
+                followed += check_messages_of_dislikes(&dataset, &batch);
+            }
+        }
+        (edges, followed)
+    });
+    let followed: usize = per_rank.iter().map(|(_, followed)| followed).sum();
+    assert!(disjoint || followed > 0, "other dislikes carry messages");
+    let mut all: Vec<EdgeWithNegatives> = per_rank.into_iter().flat_map(|(edges, _)| edges).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn given_negatives_come_first_and_carry_no_messages() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let batching = Batching { size: 12, shuffle: false };
+    let first = Layout { changes: false, num_parts: 1, world_size: 1, batching, disjoint: false };
+    let expected = drawn_with_dislikes(dir.path(), first);
+    assert_eq!(expected.len(), 4 * NUM_USERS as usize);
+    for (_, user, _, negatives) in &expected {
+        let mut given: BTreeSet<u32> = disliked(*user).into_iter().collect();
+        liked(*user).iter().for_each(|item| assert!(!negatives.contains(item), "{user} likes {item}"));
+        given.retain(|item| !liked(*user).contains(item));
+        let found = negatives.iter().filter(|item| given.contains(item)).count();
+        assert_eq!((found, negatives.len()), (given.len().min(3), 3), "{user}: {negatives:?} of {given:?}");
+    }
+    // Edges of one source have other given negatives if there are more than needed.
+    let of_user: BTreeSet<&Vec<u32>> = expected.iter().filter(|edge| edge.1 == 4).map(|edge| &edge.3).collect();
+    assert!(of_user.len() > 1);
+    for (num_parts, world_size, size, shuffle) in
+        [(1, 2, 5, true), (2, 2, 1, false), (3, 3, 7, true), (3, 2, 12, false)]
+    {
+        let batching = Batching { size, shuffle };
+        let layout = Layout { num_parts, world_size, batching, disjoint: num_parts == 2, ..first };
+        assert!(drawn_with_dislikes(dir.path(), layout) == expected, "{layout:?}");
+    }
+    // Held-out edges change nothing: training does not know them.
+    let found = drawn_with_dislikes(dir.path(), Layout { changes: true, num_parts: 2, world_size: 2, ..first });
+    assert!(found == expected, "training knows a validation edge");
+    let of_changed: Vec<u32> = found.into_iter().filter(|edge| edge.1 == CHANGED).flat_map(|edge| edge.3).collect();
+    assert!(of_changed.contains(&disliked(CHANGED)[0]));
+}
+
+#[test]
+fn types_that_cannot_give_negatives_are_refused() {
+    let dataset = graph_with_dislikes(false);
+    let dir = parts_of(&dataset, 1);
+    let case = Case { given: &[DISLIKES], ..cases()[0] };
+    let shared =
+        Case { negatives: NegativeSampling { shared: true, exclude: Exclude::Nothing, ..case.negatives }, ..case };
+    let refused = [
+        (shared, LIKES, "do not share negatives (`shared_negatives`)"),
+        (case, DISLIKES, "user__dislikes__item gives negatives"),
+        (case, EdgeTypeId(2), "no predicted edge type has the same source type"),
+    ];
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
+        for (case, predicted, why) in refused {
+            let seeds = EdgeSeeds::Split(Split::Train, vec![predicted]);
+            let error = loader(&graph, world, case, seeds).err().expect("an error").to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    });
+    let mut dataset = graph_with_dislikes(false);
+    dataset.edge_types.truncate(2);
+    let dir = parts_of(&dataset, 1);
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
+        let seeds = EdgeSeeds::Split(Split::Train, vec![LIKES]);
+        let error = loader(&graph, world, case, seeds).err().expect("an error").to_string();
+        assert!(error.contains("add them (`add_reverse_edges`)"), "{error}");
+    });
+}
+
 #[test]
 fn a_listed_pair_is_not_its_own_negative() {
     let dataset = graph_with_heavy_sources();
@@ -541,7 +723,7 @@ fn more_negatives_than_there_are_is_an_error() {
     write_parts(&dataset, 2, Method::Random, &dir.path().join("2"));
     let negatives = NegativeSampling { num: 90, ..cases()[0].negatives };
     let errors = on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |graph, world| {
-        let case = Case { negatives, disjoint: false, temporal: false };
+        let case = Case { negatives, disjoint: false, temporal: false, given: &[] };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
         let many = loader(&graph, world, case, seeds).err().expect("an error").to_string();
         let case = Case { negatives: NegativeSampling { shared: true, ..negatives }, ..case };

@@ -55,7 +55,13 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
                 exclude: Exclude::Nothing,
                 shared: false,
             };
-            let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights: false };
+            let link = LinkConfig {
+                negatives,
+                exclude_seed_edges: true,
+                reverse_types: Vec::new(),
+                weights: false,
+                given_negatives: Vec::new(),
+            };
             let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
             let config = LoaderConfig { wanted: NodeFields { features: true, ..NodeFields::default() }, ..config };
             let loader = DistLinkNeighborLoader::new(sampler(&graph), seeds, config, link, world);

@@ -261,7 +261,13 @@ fn link_batches(graph: &Arc<DistGraph>, split: Split, world: &mut ProcessGroup) 
         exclude: Exclude::EdgesAndHeldOut,
         shared: false,
     };
-    let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights: false };
+    let link = LinkConfig {
+        negatives,
+        exclude_seed_edges: true,
+        reverse_types: Vec::new(),
+        weights: false,
+        given_negatives: Vec::new(),
+    };
     let seeds = EdgeSeeds::Split(split, vec![EdgeTypeId(0), EdgeTypeId(1)]);
     let loader = DistLinkNeighborLoader::new(sampler, seeds, config(), link, world).expect("a loader");
     loader.epoch(1).map(|batch| batch.expect("a batch")).collect()

@@ -284,6 +284,9 @@ def test_models_for_links_compute_the_same(typed_graph, tmp_path, decoder):
         ("--model", "gin", "--graph-norm", "--residual"),
         ("--model", "sage", "--graph-norm", "--readout", "jumping-knowledge-max"),
         ("--model", "gcn", "--layer-norm", "--readout", "last"),
+        ("--model", "pna", "--no-batch-norm", "--mean-degree", 2),
+        ("--model", "gin", "--virtual-node", "--num-layers", 3),
+        ("--model", "sage", "--virtual-node", "--readout", "jumping-knowledge-max"),
     ],
     ids=lambda flags: "-".join(str(flag).strip("-") for flag in flags if flag != "--model"),
 )

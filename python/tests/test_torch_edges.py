@@ -15,14 +15,14 @@ pytest.importorskip("safetensors.torch", reason=MISSING)
 import torch
 import torch.nn.functional as F
 from safetensors.numpy import load_file
-from torch_geometric.nn import GraphConv, HGTConv, RGCNConv, SAGEConv
+from torch_geometric.nn import GraphConv, HGTConv, PNAConv, RGCNConv, SAGEConv
 from torch_geometric.nn.models.tgn import TimeEncoder as PygTimeEncoder
 from torch_geometric.utils import add_remaining_self_loops
 
 import edgecut
 import edgecut.torch
 from edgecut.torch.blocks import Block
-from edgecut.torch.edge_layers import EdgeAggregation, EdgeRgcn, Hgt, TimeEncoder
+from edgecut.torch.edge_layers import EdgeAggregation, EdgeRgcn, Hgt, Pna, TimeEncoder
 
 NODES, EDGES, EDGE_DIM = 120, 500, 3
 TYPES = {("user", "likes", "item"): 2, ("item", "rev_likes", "user"): 2, ("user", "knows", "user"): 0}
@@ -118,6 +118,9 @@ PLAIN = [
     ("--model", "gatv2", "--heads", 2),
     ("--model", "gine", "--learn-epsilon"),
     ("--model", "transformer", "--heads", 2),
+    ("--model", "pna"),
+    ("--model", "pna", "--mean-degree", 2, "--no-edge-features"),
+    ("--model", "pna", "--encoder-decoder"),
     ("--model", "rgcn", "--edge-weights"),
     ("--model", "hgt", "--heads", 2),
 ]
@@ -127,6 +130,7 @@ TYPED = [
     ("--model", "gat", "--heads", 2),
     ("--model", "gatv2", "--heads", 2),
     ("--model", "transformer", "--heads", 2),
+    ("--model", "pna"),
     ("--model", "rgcn", "--edge-weights"),
     ("--model", "rgcn", "--num-bases", 2),
     ("--model", "rgcn", "--num-blocks", 4, "--edge-weights", "--no-edge-features"),
@@ -181,6 +185,34 @@ def check(dataset, folder, flags, tmp_path):
         # The arguments of the cosine are up to 150, of which 32-bit numbers keep about 1e-5.
         assert_close(found[name], expected[name], 1e-4 if name.startswith("times.") else 1e-5)
     assert any(np.abs(found[name] - tensors[name]).max() > 1e-3 for name in found)
+
+
+@pytest.mark.parametrize("edge_dim", [0, 3])
+def test_principal_aggregation_is_the_layer_of_pyg(edge_dim):
+    torch.manual_seed(3)
+    degrees = torch.tensor([0, 0, 0, 1])
+    scalers = ["identity", "amplification", "attenuation"]
+    settings = {"aggregators": ["mean", "min", "max", "std"], "scalers": scalers, "deg": degrees}
+    of_pyg = PNAConv(4, 5, edge_dim=edge_dim or None, **settings)
+    layer = Pna((4, 5), edge_dim, 3, is_message=False)
+    pairs = [(layer.pre, of_pyg.pre_nns[0][0]), (layer.post, of_pyg.post_nns[0][0]), (layer.lin, of_pyg.lin)]
+    if edge_dim > 0:
+        pairs.append((layer.edge, of_pyg.edge_encoder))
+    for mine, theirs in pairs:
+        mine.load_state_dict(theirs.state_dict())
+    edge_index = torch.randint(0, 12, (2, 40))
+    values = (torch.randn(40, edge_dim),) if edge_dim > 0 else ()
+    x = torch.randn(12, 4)
+    gradients = []
+    for made in (layer, of_pyg):
+        of_x = x.clone().requires_grad_()
+        output = made(of_x, edge_index, *values)
+        output.square().sum().backward()
+        gradients.append((output.detach(), of_x.grad))
+    for found, expected in zip(*gradients):
+        assert_close(found, expected)
+    for mine, theirs in pairs:
+        assert_close(mine.weight.grad, theirs.weight.grad)
 
 
 @pytest.mark.parametrize("flags", PLAIN, ids=names)

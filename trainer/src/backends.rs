@@ -4,8 +4,8 @@ use crate::edge::{EdgeOutputs, EdgePredictionConfig, EdgeTrainingConfig, FittedE
 use crate::error::ModelFileError;
 use crate::graph::{CrossValidationResult, FittedGraphModel, GraphSplit, GraphTrainingConfig, Protocol};
 use crate::inference::{
-    ExplanationConfig, ExplanationVisitor, GraphPredictionConfig, LayerWiseConfig, LinkEnds, PredictionConfig,
-    PredictionJob, ScoredNode, TopDestinations,
+    ExplanationConfig, ExplanationRun, ExplanationVisitor, GraphPredictionConfig, LayerWiseConfig, LinkEnds,
+    PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
 };
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
 use crate::model_file::{ModelTask, SavedEmbeddings};
@@ -253,6 +253,16 @@ training_backend! {
         config: &ExplanationConfig,
         visit: &mut ExplanationVisitor<'_>,
     ) -> Result<(), TrainError> = edge::explain_edges::<Autodiff<Self>>;
+
+    /// Calls [`explain_graphs`](crate::inference::explain_graphs).
+    fn explain_graphs(
+        dataset: &Arc<GraphDataset>,
+        graphs: Vec<u32>,
+        model: (&Network<Self>, &NetworkConfig),
+        config: &ExplanationConfig,
+        run: ExplanationRun<'_, '_, Self>,
+        visit: &mut ExplanationVisitor<'_>,
+    ) -> Result<(), TrainError> = inference::explain_graphs::<Autodiff<Self>>;
 
     /// Calls [`train_graph`](crate::graph::train_graph).
     fn train_graph(

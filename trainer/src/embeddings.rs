@@ -12,12 +12,15 @@ use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistEmbedding, DistGraph, EmbeddingConfig, ShardState, ShardValues, SparseAdam};
 use edgecut_gnn::ops::GnnBackend;
-use edgecut_graph::NodeTypeId;
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// XORed with the run's seed for the initial values of embeddings.
 const EMBEDDING_SEED: u64 = 0x656d_6265_6464_696e;
+/// The number of new nodes whose neighbors are read at once.
+const NEW_NODES_AT_ONCE: usize = 1024;
 
 /// Learnable vectors for the nodes of the types without features, and of other types that the model's schema names. The
 /// process that owns a node holds its vector. Each step fetches the vectors of its batch and sends their gradients back to the owners, which apply sparse Adam.
@@ -407,10 +410,14 @@ impl Embeddings {
         let mut matches = Vec::new();
         let mut counts = Vec::new();
         let mut failure = None;
+        let mut new_rows = Vec::new();
         for (table, name) in self.tables.iter_mut().zip(&self.names).filter(|(_, name)| node_types.contains(name)) {
             let by_ids = saved.is_matched_by_ids(meta, name)?;
             match load_table(table, name, saved, by_ids, start) {
-                Ok(count) => counts.extend(count),
+                Ok(loaded) => {
+                    counts.extend([loaded.num_known, loaded.new.len() as u64]);
+                    new_rows.push(loaded.new);
+                }
                 Err(error) => {
                     counts.extend([0; 2]);
                     failure.get_or_insert(error);
@@ -418,7 +425,16 @@ impl Embeddings {
             }
             let has_other_content = !by_ids && saved.has_other_content(meta, name);
             let node_type = name.clone();
-            matches.push(MatchedRows { node_type, by_ids, known: 0, new: 0, gone: 0, start, has_other_content });
+            matches.push(MatchedRows {
+                node_type,
+                by_ids,
+                known: 0,
+                new: 0,
+                gone: 0,
+                start,
+                lonely: 0,
+                has_other_content,
+            });
         }
         if matches.is_empty() {
             return Ok(matches);
@@ -435,7 +451,124 @@ impl Embeddings {
             matched.new = count[1];
             matched.gone = size.map_or(0, |size| (size.num_nodes as u64).saturating_sub(matched.known));
         }
+        if start == NewEmbeddings::Neighbors && matches.iter().any(|matched| matched.new > 0) {
+            let lonely = self.start_from_neighbors(saved, &matches, &new_rows, world)?;
+            matches.iter_mut().zip(lonely).for_each(|(matched, lonely)| matched.lonely = lonely);
+        }
         Ok(matches)
+    }
+
+    /// Sets the rows of new nodes, which are not numbers yet, to the mean of the saved rows of their neighbors, or to the mean
+    /// of the table. Returns the numbers of new nodes without known neighbors by table. All ranks must call this.
+    fn start_from_neighbors(
+        &mut self,
+        saved: &SavedEmbeddings,
+        matches: &[MatchedRows],
+        new_rows: &[Vec<usize>],
+        world: &mut ProcessGroup,
+    ) -> Result<Vec<u64>, TrainError> {
+        let mut starts = Vec::with_capacity(matches.len());
+        for matched in matches.iter().filter(|matched| matched.new > 0) {
+            if self.neighbor_tables(&matched.node_type, matches).is_empty() {
+                let what = format!(
+                    "no edges lead to nodes of type {} from nodes with saved embeddings of the same width, so that new nodes \
+                     have no start: choose another one (`new_embeddings=mean`)",
+                    matched.node_type
+                );
+                return Err(TrainError::Config { what });
+            }
+        }
+        for (matched, rows) in matches.iter().zip(new_rows) {
+            starts.push(self.means_of_neighbors(saved, matches, &matched.node_type, rows));
+        }
+        // No rank changes rows before all ranks have read the rows of their neighbors.
+        world.barrier()?;
+        let mut lonely = Vec::with_capacity(matches.len());
+        for ((matched, rows), start) in matches.iter().zip(new_rows).zip(starts) {
+            let Starts { values, num_lonely } = start?;
+            lonely.push(num_lonely);
+            let of_type = self.names.iter().position(|name| *name == matched.node_type);
+            let Some(table) = of_type.map(|number| &mut self.tables[number]) else { continue };
+            let dim = table.dim();
+            table.fill_rows(|set| -> Result<(), TrainError> {
+                rows.iter().zip(values.chunks_exact(dim)).for_each(|(&row, values)| set(row, values));
+                Ok(())
+            })?;
+        }
+        world.all_reduce(&mut lonely, ReduceOp::Sum)?;
+        Ok(lonely)
+    }
+
+    /// Returns the edge types into a node type whose sources have loaded rows of the same width, with the tables of these.
+    fn neighbor_tables(&self, node_type: &str, loaded: &[MatchedRows]) -> Vec<(EdgeTypeId, &DistEmbedding)> {
+        let Some(table) = self.table_of(node_type) else { return Vec::new() };
+        let part = table.graph().part();
+        let mut found = Vec::new();
+        for edge_type in part.edge_type_ids().filter(|&e| part.edges(e).dst_type == table.node_type()) {
+            let src_type = part.edges(edge_type).src_type;
+            for (other, name) in self.tables.iter().zip(&self.names) {
+                let is_of_sources = other.node_type() == src_type && other.dim() == table.dim();
+                if is_of_sources && loaded.iter().any(|matched| matched.node_type == *name) {
+                    found.push((edge_type, other));
+                }
+            }
+        }
+        found
+    }
+
+    fn table_of(&self, node_type: &str) -> Option<&DistEmbedding> {
+        let number = self.names.iter().position(|name| name == node_type)?;
+        self.tables.get(number)
+    }
+
+    /// Computes the starts of new nodes of a type, which are given by the numbers of their rows.
+    fn means_of_neighbors(
+        &self,
+        saved: &SavedEmbeddings,
+        loaded: &[MatchedRows],
+        node_type: &str,
+        rows: &[usize],
+    ) -> Result<Starts, TrainError> {
+        let mut starts = Starts::default();
+        let Some(table) = self.table_of(node_type).filter(|_| !rows.is_empty()) else { return Ok(starts) };
+        let dim = table.dim();
+        let size = EmbeddingSize { node_type: node_type.to_owned(), num_nodes: table.num_nodes(), dim };
+        let mean = saved.first_values(&size, NewEmbeddings::Mean)?.unwrap_or_default();
+        let part = table.graph().part();
+        let nodes = part.nodes(table.node_type());
+        let tables = self.neighbor_tables(node_type, loaded);
+        for rows in rows.chunks(NEW_NODES_AT_ONCE) {
+            let mut sums = vec![0.0_f64; rows.len() * dim];
+            let mut counts = vec![0_u64; rows.len()];
+            for (edge_type, of_sources) in &tables {
+                let csc = &part.edges(*edge_type).csc;
+                let all = rows.iter().flat_map(|&row| csc.neighbors(nodes.row_at(row)));
+                let sources: Vec<u32> = all.copied().collect::<BTreeSet<u32>>().into_iter().collect();
+                let values = self.wait(of_sources.pull(&sources))?;
+                for (at, &row) in rows.iter().enumerate() {
+                    for source in csc.neighbors(nodes.row_at(row)) {
+                        let position = sources.partition_point(|other| other < source);
+                        let values = &values[position * dim..][..dim];
+                        // A new node has no values yet.
+                        if values.iter().any(|value| value.is_nan()) {
+                            continue;
+                        }
+                        counts[at] += 1;
+                        let sum = &mut sums[at * dim..][..dim];
+                        sum.iter_mut().zip(values).for_each(|(sum, &value)| *sum += f64::from(value));
+                    }
+                }
+            }
+            for (sum, count) in sums.chunks_exact(dim).zip(counts) {
+                if count == 0 {
+                    starts.num_lonely += 1;
+                    starts.values.extend_from_slice(&mean);
+                } else {
+                    starts.values.extend(sum.iter().map(|sum| (sum / count as f64) as f32));
+                }
+            }
+        }
+        Ok(starts)
     }
 
     fn load_tables(&mut self, given: &[EmbeddingTable]) -> Result<(), TrainError> {
@@ -460,14 +593,29 @@ impl Embeddings {
     }
 }
 
-/// Loads the rows of a table that this process holds. Returns the numbers of known and of new nodes among them.
+/// The values of new nodes, row by row, and the number of new nodes without known neighbors.
+#[derive(Default)]
+struct Starts {
+    values: Vec<f32>,
+    num_lonely: u64,
+}
+
+/// The rows of a table that were loaded.
+#[derive(Default)]
+struct Loaded {
+    num_known: u64,
+    /// The numbers of the rows of new nodes.
+    new: Vec<usize>,
+}
+
+/// Loads the rows of a table that this process holds. The rows of new nodes that start from their neighbors are NaN.
 fn load_table(
     table: &mut DistEmbedding,
     name: &str,
     saved: &SavedEmbeddings,
     by_ids: bool,
     start: NewEmbeddings,
-) -> Result<[u64; 2], TrainError> {
+) -> Result<Loaded, TrainError> {
     let graph = table.graph().clone();
     let part = graph.part();
     let mut ids = None;
@@ -485,18 +633,21 @@ fn load_table(
         ids,
         may_differ: saved.may_differ(part.meta(), name),
     };
-    let mut counts = [0; 2];
+    let mut loaded = Loaded::default();
     table.fill_rows(|set| -> Result<(), TrainError> {
         let new = saved.read_rows(&wanted, &mut *set)?;
         if !new.is_empty()
-            && let Some(values) = saved.first_values(&size, start)?
+            && let Some(mut values) = saved.first_values(&size, start)?
         {
+            if start == NewEmbeddings::Neighbors {
+                values.fill(f32::NAN);
+            }
             new.iter().for_each(|&position| set(position, &values));
         }
-        counts = [(nodes.len() - new.len()) as u64, new.len() as u64];
+        loaded = Loaded { num_known: (nodes.len() - new.len()) as u64, new };
         Ok(())
     })?;
-    Ok(counts)
+    Ok(loaded)
 }
 
 /// Returns the number of values in a table, over all ranks.

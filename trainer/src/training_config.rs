@@ -70,7 +70,7 @@ settings! {
         pub node_embeddings: Vec<NodeEmbedding> = Vec::new() => Flag::new("TYPE[=DIM]");
         /// Start of the embeddings of nodes that the saved model has no rows for [default: with --load-model mean, with
         /// --init-from random]
-        pub new_embeddings: Option<NewEmbeddings> = None => Flag::new("zero|mean|random");
+        pub new_embeddings: Option<NewEmbeddings> = None => Flag::new("zero|mean|neighbors|random");
         /// Learning rate of the embeddings, which node types without features have. It has the schedule of --lr [default: --lr]
         pub embedding_lr: Option<f64> = None => Flag::new("X").checked(not_negative).training_only();
         /// Dropout probability between layers
@@ -181,6 +181,7 @@ impl TrainingConfig {
             layer_norm: self.layer_norm,
             batch_norm: self.batch_norm,
             graph_norm: false,
+            virtual_node: false,
             readout: self.readout.unwrap_or_default(),
             pooling: None,
             dropout: self.dropout,

@@ -42,12 +42,17 @@ impl EdgeRelations {
         let mut excluded = vec![Vec::new(); self.reverses.len()];
         for (number, edge) in edges.iter().enumerate() {
             let batch = disjoint.then_some(number as u32);
-            excluded[edge.edge_type.index()].push(ExcludedEdge { src: edge.src, dst: edge.dst, batch });
-            for &reverse in &self.reverses[edge.edge_type.index()] {
-                excluded[reverse.index()].push(ExcludedEdge { src: edge.dst, dst: edge.src, batch });
-            }
+            self.exclude(edge.edge_type, ExcludedEdge { src: edge.src, dst: edge.dst, batch }, &mut excluded);
         }
         excluded
+    }
+
+    /// Adds an edge of a type and its possible reverses to excluded edges.
+    pub(crate) fn exclude(&self, edge_type: EdgeTypeId, edge: ExcludedEdge, excluded: &mut [Vec<ExcludedEdge>]) {
+        excluded[edge_type.index()].push(edge);
+        for &reverse in &self.reverses[edge_type.index()] {
+            excluded[reverse.index()].push(ExcludedEdge { src: edge.dst, dst: edge.src, batch: edge.batch });
+        }
     }
 }
 

@@ -97,11 +97,12 @@ impl LinkBatches {
     /// Numbers the ends of edges and their negatives as seeds.
     fn number_ends(&self, edges: &[SeedEdge], drawn: &[Vec<u32>]) -> Numbered {
         let part = self.node().part();
-        let excluded = if self.exclude_seed_edges {
-            self.relations.excluded(edges, self.sampler.is_disjoint())
-        } else {
-            Vec::new()
-        };
+        let mut excluded = Vec::new();
+        if self.exclude_seed_edges {
+            let disjoint = self.sampler.is_disjoint();
+            excluded = self.relations.excluded(edges, disjoint);
+            self.negatives.given.exclude(&self.relations, edges, drawn, disjoint, &mut excluded);
+        }
         let mut ends = Ends::new(&self.sampler, edges, excluded);
         let [src, dst] = ends.number_both(part, edges);
         let types_of = |edge: &SeedEdge| {

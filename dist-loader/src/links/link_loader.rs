@@ -2,6 +2,7 @@
 
 use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
+use crate::links::given_negatives::GivenNegatives;
 use crate::links::link_batches::LinkBatches;
 use crate::links::negatives::{Exclude, NegativeSampler, NegativeSampling};
 use crate::loader_config::LoaderConfig;
@@ -31,6 +32,9 @@ pub struct LinkConfig {
     pub reverse_types: Vec<(EdgeTypeId, EdgeTypeId)>,
     /// True to fetch the weights of the edges of a batch. They must be training edges.
     pub weights: bool,
+    /// Edge types that give negatives: a destination to which an edge of such a type leads from the source of a seed edge
+    /// is its negative before nodes are drawn. These edges carry no messages in a batch in which they are negatives.
+    pub given_negatives: Vec<EdgeTypeId>,
 }
 
 /// A loader of a rank's mini-batches of edges, epoch by epoch. All ranks of the job take the same number of steps.
@@ -52,7 +56,7 @@ impl DistLinkNeighborLoader {
     /// # Errors
     /// [`LoaderError::Config`] for a batch size of 0, for shared negatives with exclusion of edges or in temporal
     /// sampling, for too many negatives per batch, for more distinct negatives than there are nodes, for wrong reverse
-    /// types, for edges without requested weights, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
+    /// types, for edges without requested weights, for types that cannot give negatives, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
     /// cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
@@ -107,7 +111,8 @@ impl DistLinkNeighborLoader {
         if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
             return invalid(why);
         }
-        let negatives = Arc::new(NegativeSampler::new(link.negatives, &sampler, &edge_types, world)?);
+        let given = GivenNegatives::new(graph, &relations, &edge_types, &link.given_negatives, link.negatives)?;
+        let negatives = Arc::new(NegativeSampler::new(link.negatives, given, &sampler, &edge_types, world)?);
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
         let agreed = plan.agree(config.even_batches, world)?;
         let batches = LinkBatches {

@@ -1,6 +1,7 @@
 //! The loader of batches around edges, and their negatives.
 
 pub(crate) mod edge_relations;
+pub(crate) mod given_negatives;
 pub(crate) mod link_batch;
 pub(crate) mod link_batches;
 pub(crate) mod link_loader;

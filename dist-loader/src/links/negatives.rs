@@ -1,6 +1,7 @@
 //! Negative sampling for edges.
 
 use crate::error::LoaderError;
+use crate::links::given_negatives::GivenNegatives;
 use crate::seeds::edge_seeds::SeedEdge;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{BatchKey, DistGraph, DistNeighborSampler, NodeFields, SampleError, TimeAttr};
@@ -19,6 +20,9 @@ const STREAM: u64 = 0x6e65_6761_7469_7665;
 const ATTEMPTS: u64 = 12;
 /// The number of nodes per lookup when all nodes are searched.
 const SCAN_PIECE: usize = 1 << 12;
+
+/// The id of a negative that is not drawn yet.
+const NOT_DRAWN: u32 = u32::MAX;
 
 /// The rule by which negative destinations are drawn. They are drawn over all nodes of the type, whichever parts own
 /// them.
@@ -72,9 +76,10 @@ pub enum Exclude {
 }
 
 /// The sampler of negatives.
-#[derive(Debug)]
 pub(crate) struct NegativeSampler {
     config: NegativeSampling,
+    /// The negatives that come before drawn ones.
+    pub(crate) given: GivenNegatives,
     /// By node type, the number of in-edges to draw from. `None` draws nodes uniformly.
     num_in_edges: Vec<Option<u64>>,
     /// True if neighbors are drawn by the times of nodes. Negatives then obey the times as well.
@@ -109,6 +114,7 @@ impl NegativeSampler {
     /// Makes a sampler, and the directories that it needs. Every rank must call this.
     pub(crate) fn new(
         config: NegativeSampling,
+        given: GivenNegatives,
         sampler: &DistNeighborSampler,
         edge_types: &[EdgeTypeId],
         world: &mut ProcessGroup,
@@ -124,7 +130,7 @@ impl NegativeSampler {
                 return Err(LoaderError::Config { what: what.into() });
             }
             // Lookups ask all servers, without a directory.
-            return Ok(Self { config, num_in_edges, by_node_time });
+            return Ok(Self { config, given, num_in_edges, by_node_time });
         }
         let dst_types: BTreeSet<NodeTypeId> = edge_types.iter().map(|&e| part.edges(e).dst_type).collect();
         for dst_type in dst_types.into_iter().filter(|_| config.num > 0) {
@@ -135,7 +141,7 @@ impl NegativeSampler {
                 num_in_edges[dst_type.index()] = graph.num_in_edges(dst_type).filter(|&num| num > 0);
             }
         }
-        Ok(Self { config, num_in_edges, by_node_time })
+        Ok(Self { config, given, num_in_edges, by_node_time })
     }
 
     /// Draws the negatives of `edges`.
@@ -151,13 +157,21 @@ impl NegativeSampler {
             return Ok(Drawn { kept, ids });
         }
         let num = self.config.num;
-        let mut found = vec![vec![u32::MAX; num]; edges.len()];
+        let mut found = vec![vec![NOT_DRAWN; num]; edges.len()];
         if num == 0 {
             return Ok(Drawn { kept, ids: found });
         }
         let keys: Arc<[u64]> = edge_keys(graph, key, edges).await?.into();
-        let mut open: Vec<Slot> = (0..edges.len()).flat_map(|edge| (0..num).map(move |k| Slot { edge, k })).collect();
         let mut taken: Vec<HashSet<u32>> = vec![HashSet::new(); edges.len()];
+        let given = self.given.of_edges(key, edges, &keys, num).await?;
+        for (slot, id) in self.legal_of(graph, edges, given).await? {
+            found[slot.edge][slot.k] = id;
+            taken[slot.edge].insert(id);
+        }
+        let mut open = Vec::new();
+        for (edge, of_edge) in found.iter().enumerate() {
+            open.extend((0..num).filter(|&k| of_edge[k] == NOT_DRAWN).map(|k| Slot { edge, k }));
+        }
         // Rejection sampling: each attempt draws all open slots with new random numbers, and keeps the legal results.
         for attempt in 0..ATTEMPTS {
             if open.is_empty() {
@@ -206,6 +220,27 @@ impl NegativeSampler {
         let kept: Vec<usize> = kept.into_iter().filter(|edge| !lacking.contains(edge)).collect();
         let ids = kept.iter().map(|&edge| std::mem::take(&mut found[edge])).collect();
         Ok(Drawn { kept, ids })
+    }
+
+    /// Returns the given negatives that are allowed, each with its slot.
+    async fn legal_of(
+        &self,
+        graph: &Arc<DistGraph>,
+        edges: &[SeedEdge],
+        given: Vec<Vec<u32>>,
+    ) -> Result<Vec<(Slot, u32)>, SampleError> {
+        let mut slots = Vec::new();
+        let mut ids = Vec::new();
+        for (edge, negatives) in given.into_iter().enumerate() {
+            slots.extend((0..negatives.len()).map(|k| Slot { edge, k }));
+            ids.extend(negatives);
+        }
+        if slots.is_empty() {
+            return Ok(Vec::new());
+        }
+        let legal = self.are_legal(graph, edges, &slots, &ids).await?;
+        let all = slots.into_iter().zip(ids).zip(legal);
+        Ok(all.filter(|(_, legal)| *legal).map(|(negative, _)| negative).collect())
     }
 
     /// Returns whether the negatives of an edge must be distinct.

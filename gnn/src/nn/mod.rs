@@ -9,6 +9,7 @@ mod link_decoder;
 mod mlp;
 mod mode;
 mod time_encoder;
+mod virtual_node;
 mod weight_init;
 
 pub use batch_norm::BatchNorm;
@@ -27,6 +28,7 @@ pub use link_decoder::{
 pub use mlp::Mlp;
 pub use mode::Mode;
 pub use time_encoder::TimeEncoder;
+pub use virtual_node::VirtualNode;
 pub use weight_init::WeightInit;
 
 use burn::tensor::Tensor;

@@ -127,6 +127,8 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--metric", "accuracy"], "expected mrr, hits@K such as hits@50, roc-auc or average-precision"),
         (&["--in-batch-negatives"], "--shared-negatives"),
         (&["--shared-negatives", "--exclude-positives"], "cannot be used with"),
+        (&["--shared-negatives", "--train-negatives", "to"], "cannot be used with"),
+        (&["--hard-negatives", "0"], "hard-negatives"),
         (&["--reverse-types", "writes"], "is not a pair of edge types"),
         (&["--reverse-types", "a=b=c"], "types with `=` in their names cannot be paired"),
         (&["--n3-weight=-1"], "not a finite number"),
@@ -187,6 +189,18 @@ fn what_does_not_fit_the_graph_is_one_error() {
             "the log-Q correction estimates a softmax over all nodes, which the loss bce does not compute",
         ),
         (&plain, &["--decoder", "rotate", "--n3-weight", "0.1"], "not for the decoder rotate"),
+        (
+            &plain,
+            &["--hard-negatives", "2", "--num-negatives", "8"],
+            "add --exclude-positives, or leave --hard-negatives out",
+        ),
+        (
+            &plain,
+            &["--hard-negatives", "8", "--num-negatives", "8", "--exclude-positives"],
+            "the 8 hardest of 8 negatives are all of them: raise --num-negatives",
+        ),
+        (&plain, &["--train-negatives", "cites"], "there is no edge type cites"),
+        (&plain, &["--train-negatives", "to"], "node__to__node gives negatives (--train-negatives) and is predicted"),
         (
             &plain,
             &["--exclude-positives", "--num-negatives", "400"],

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::predict_tables::{
-    NUM_USERS, Row, partition_tables, partition_tables_with, read_rows, user, write_tables_of,
+    NUM_USERS, Row, partition_tables, partition_tables_as, partition_tables_with, read_rows, user, write_tables_of,
 };
 use crate::programs;
 
@@ -208,6 +208,92 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
     }
     let flags = ["--output", "table", "--new-embeddings", "zero"];
     assert_error(&predict(&shop.path("parts"), &model, &shop.path("out"), &flags), &["--new-embeddings applies to"]);
+}
+
+/// The number of people whose embeddings are trained, and the followers of people who come later. Two of these have no
+/// follower whom the model knows.
+const NUM_PEOPLE: usize = 40;
+const FOLLOWERS: [&[usize]; 4] = [&[1, 2, 3, 3], &[40, 5], &[40], &[]];
+
+/// Writes tables of people in an order, and of follows among them.
+fn write_people(dir: &Path, rows: &[usize]) {
+    let people: String = rows.iter().map(|n| format!("p{n},{}\n", ["a", "b"][n % 2])).collect();
+    let mut pairs = Vec::new();
+    for person in 0..NUM_PEOPLE {
+        pairs.extend([((person * 3 + 1) % NUM_PEOPLE, person), ((person * 7 + 2) % NUM_PEOPLE, person)]);
+    }
+    for (at, followers) in FOLLOWERS.iter().enumerate() {
+        pairs.extend(followers.iter().map(|&follower| (follower, NUM_PEOPLE + at)));
+    }
+    pairs.retain(|(src, dst)| rows.contains(src) && rows.contains(dst));
+    let follows: String = pairs.into_iter().map(|(src, dst)| format!("p{src},p{dst}\n")).collect();
+    std::fs::write(dir.join("people.csv"), format!("id,label\n{people}")).expect("write the people");
+    std::fs::write(dir.join("follows.csv"), format!("src,dst\n{follows}")).expect("write the follows");
+    let label = serde_json::json!({"task_type": "classification", "label_col": "label", "split_pct": [0.6, 0.2, 0.2]});
+    let conf = serde_json::json!({
+        "nodes": [{"node_type": "user", "node_id_col": "id", "files": "people.csv", "labels": [label]}],
+        "edges": [{"relation": ["user", "follows", "user"], "files": "follows.csv", "source_id_col": "src",
+            "dest_id_col": "dst"}]});
+    std::fs::write(dir.join("graph.json"), conf.to_string()).expect("write the configuration");
+}
+
+fn mean_of(rows: &[&Vec<f32>]) -> Vec<f32> {
+    let mut mean = vec![0.0; rows[0].len()];
+    for row in rows {
+        mean.iter_mut().zip(*row).for_each(|(mean, value)| *mean += value / rows.len() as f32);
+    }
+    mean
+}
+
+#[test]
+fn new_users_start_from_the_neighbors_that_the_model_knows() {
+    let folder = Folder::new();
+    let model = folder.join("model");
+    write_people(folder.path(), &(0..NUM_PEOPLE).collect::<Vec<_>>());
+    let first = folder.join("parts");
+    partition_tables_as(folder.path(), "people", None, |_| {}, 2, &first);
+    trained("node", &first, &model, &[]);
+    let (saved, _) = rows_of_users(&first, &model, 1, &["--layer", "0"]);
+    let all: Vec<&Vec<f32>> = saved.values().collect();
+    let followers = [1, 2, 3, 3].map(|n| &saved[&format!("p{n}")]);
+    let expected = [mean_of(&followers), saved["p5"].clone(), mean_of(&all), mean_of(&all)];
+    // The later people are first in the table.
+    write_people(folder.path(), &(0..NUM_PEOPLE + FOLLOWERS.len()).rev().collect::<Vec<_>>());
+    let mut found = Vec::new();
+    for num_parts in [1, 3] {
+        let parts = folder.join(format!("{num_parts}"));
+        partition_tables_as(folder.path(), "people", Some(&first), |_| {}, num_parts, &parts);
+        for processes in [1, 2, 3] {
+            let flags = ["--layer", "0", "--new-embeddings", "neighbors"];
+            let (rows, text) = rows_of_users(&parts, &model, processes, &flags);
+            let line = "the ids of the table: 40 nodes known, 4 new (start: neighbors, mean for 2 without known neighbors), \
+                        0 saved rows gone";
+            assert_eq!(match_of(&text).as_deref(), Some(line));
+            for (n, expected) in expected.iter().enumerate() {
+                assert_close(
+                    &rows[&format!("p{}", NUM_PEOPLE + n)],
+                    expected,
+                    &format!("person {n}, {num_parts} parts"),
+                );
+            }
+            found.push(rows);
+        }
+    }
+    assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "starts depend on parts or processes");
+    // A training from the model starts there too.
+    let flags = ["--init-from", model.to_str().expect("UTF-8"), "--new-embeddings", "neighbors", "--num-epochs", "1"];
+    let output = start("node", &folder.join("3"), &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(match_of(&stderr(&output)).is_some_and(|line| line.contains("mean for 2 without known neighbors")));
+    // Users of the shop have no neighbors with embeddings.
+    let shop = Shop::new(user, None);
+    shop.write(&(1..NUM_USERS + 1).collect::<Vec<_>>(), 2, "changed");
+    let flags = ["--new-embeddings", "neighbors"];
+    let output = predict(&shop.path("changed"), &shop.path("model"), &shop.path("out"), &flags);
+    assert_error(
+        &output,
+        &["no edges lead to nodes of type user from nodes with saved embeddings", "--new-embeddings mean"],
+    );
 }
 
 #[test]

@@ -518,6 +518,7 @@ fn models_of_edge_features_do_not_depend_on_the_partitioning() {
         &["--model", "gine"][..],
         &["--model", "transformer", "--encoder-decoder"],
         &["--model", "gatv2"],
+        &["--model", "pna"],
         &["--model", "sage"],
         &["--model", "sage", "--edge-weights"],
         &["--model", "graphconv", "--edge-weights", "--no-edge-features"],
@@ -543,7 +544,9 @@ fn models_of_edge_features_do_not_depend_on_the_partitioning() {
         }
         let blind = programs::fake_parts(1);
         let error = error_of(&predict(&blind.path, &model, &folder.join("none"), &[]));
-        assert!(error.contains("the model was trained for another graph"), "{error}");
+        let values = if flags.contains(&"--edge-weights") { "weights" } else { "features" };
+        let remedy = format!("store the {values} of its edges and partition it again");
+        assert!(error.contains("the model was trained for another graph") && error.contains(&remedy), "{error}");
     }
     let output = run(programs::node(&one.path).args(["--model", "gine", "--no-edge-features"]));
     assert!(error_of(&output).contains("gine"), "{}", stderr(&output));

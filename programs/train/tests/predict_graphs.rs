@@ -119,6 +119,93 @@ fn files_of_graphs_agree() {
     assert_close(&listed, &of_list, "a list");
 }
 
+/// The number of graphs whose class a node decides, and of nodes of each.
+const NUM_MARKED: usize = 300;
+const NUM_NODES: usize = 9;
+
+/// Returns the marked node of a graph of class 1.
+fn marked(graph: usize) -> usize {
+    graph * 7 % NUM_NODES
+}
+
+/// Writes a set of rings in TU format. A graph has class 1 if a feature of one of its nodes is 1, and the other features of
+/// nodes and the features of edges mean nothing.
+fn write_marked_graphs(dir: &Path) {
+    let [mut edges, mut graph_of, mut labels, mut features, mut of_edges] = [(); 5].map(|()| String::new());
+    for graph in 0..NUM_MARKED {
+        labels += &format!("{}\n", graph % 2);
+        for node in 0..NUM_NODES {
+            let first = graph * NUM_NODES + 1;
+            graph_of += &format!("{}\n", graph + 1);
+            let is_marked = graph % 2 == 1 && node == marked(graph);
+            features += &format!("{}, {}\n", (graph + node * 5) % 3, u8::from(is_marked));
+            let next = (node + 1) % NUM_NODES;
+            for (src, dst) in [(node, next), (next, node)] {
+                edges += &format!("{}, {}\n", first + src, first + dst);
+                of_edges += &format!("{}\n", (graph + src * 3) % 4);
+            }
+        }
+    }
+    let folder = dir.join("MARKED");
+    std::fs::create_dir(&folder).expect("create a folder");
+    for (name, text) in [
+        ("A", edges),
+        ("graph_indicator", graph_of),
+        ("graph_labels", labels),
+        ("node_attributes", features),
+        ("edge_attributes", of_edges),
+    ] {
+        std::fs::write(folder.join(format!("MARKED_{name}.txt")), text).expect("write a file");
+    }
+}
+
+/// Returns the number of graphs of class 1 whose greatest contribution of a feature is the one of the marked node.
+fn num_marked_nodes(explanations: &str) -> usize {
+    let mut lines = explanations.lines();
+    let names = "graph_id,output,rank,kind,type,input_id,input_dst_id,feature,score,baseline,value,contribution";
+    assert_eq!(lines.next(), Some(names));
+    let mut num_found = 0;
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let graph: usize = fields[0].parse().expect("a graph");
+        let is_first = (fields[1], fields[2]) == ("1", "1");
+        if graph % 2 == 1 && is_first && fields[3] == "node-feature" {
+            assert_eq!((fields[4], fields[6]), ("node", "-1"), "{line}");
+            let is_marked = fields[5].parse() == Ok(marked(graph));
+            num_found += usize::from(is_marked && fields[7] == "feature[1]" && fields[10] == "1");
+        }
+    }
+    num_found
+}
+
+#[test]
+fn the_planted_node_of_a_graph_explains_its_class() {
+    let Scratch { folder, model, out } = scratch();
+    write_marked_graphs(folder.path());
+    let dir = folder.path().to_str().expect("UTF-8");
+    let data = ["--dataset", "MARKED", "--dataset-root-dir", dir];
+    for kind in [&["--model", "gine"][..], &["--model", "pna", "--virtual-node", "--readout", "last"]] {
+        let training = ["--num-epochs", "30", "--num-layers", "2", "--hidden-channels", "16", "--json", "--save-model"];
+        let found = json_of(train(&[&["graph"][..], &data, kind, &training].concat(), &model));
+        assert!(found["test_acc"].as_f64().expect("an accuracy") > 0.95, "{kind:?}: {found}");
+        let to = out.to_str().expect("UTF-8");
+        let explain =
+            ["predict", "--out", to, "--overwrite", "--json", "--explain", "--graphs", "all", "--format", "csv"];
+        let more = ["--explain-top", "2", "--explain-steps", "200", "--batch-size", "40", "--nproc-per-node"];
+        let mut files = Vec::new();
+        for processes in ["1", "2", "3"] {
+            let result = json_of(train(&[&explain[..], &data, &more, &[processes, "--load-model"]].concat(), &model));
+            assert_eq!(result["explained"].as_u64(), Some(NUM_MARKED as u64));
+            assert!(result["largest_gap"].as_f64().expect("a gap") < 0.05, "{kind:?}: {result}");
+            files.push(std::fs::read_to_string(out.join("explanations.csv")).expect("the file"));
+        }
+        for file in &files {
+            let num_found = num_marked_nodes(file);
+            assert!(num_found > 130, "{kind:?}: {num_found} of {} marked nodes", NUM_MARKED / 2);
+        }
+    }
+}
+
 #[test]
 fn wrong_requests_for_graphs_are_refused_with_one_error() {
     let Scratch { folder, model, .. } = scratch();
@@ -139,6 +226,9 @@ fn wrong_requests_for_graphs_are_refused_with_one_error() {
         (&model, vec!["--graphs", "all", "--output", "embedding", "--layer", "1"], 2, &["--layer applies to"]),
         (&model, vec!["--graphs", "all", "--scratch-dir", "/tmp"], 2, &["--scratch-dir applies to"]),
         (&model, vec!["--graphs", "all", "--output", "score"], 2, &["--graphs applies to rows of graphs"]),
+        (&model, vec!["--graphs", "all", "--explain"], 2, &["--explain writes a table"]),
+        (&model, vec!["--graphs", "all", "--explain", "--format", "csv", "--seed", "1"], 2, &["--seed applies to"]),
+        (&of_nodes, vec!["--graphs", "all", "--explain", "--format", "csv"], 2, &["not a model of train graph"]),
         (&model, vec!["--graphs", "all", "--dataset", "NONE", "--dataset-root-dir", dir], 1, &["NONE"]),
         (&of_nodes, vec!["--graphs", "all"], 2, &["--graphs", "not a model of train graph"]),
     ] {

@@ -8,8 +8,8 @@ use edgecut_graph::Meta;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_testing::{Need, free_port, skip};
 use programs::{
-    ENDS_WITHIN, Process, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, stderr, train,
-    typed_parts, unplace,
+    ENDS_WITHIN, Process, Scratch, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run,
+    scratch, stderr, train, typed_parts, unplace,
 };
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -126,11 +126,39 @@ fn links_are_predicted_from_servers_as_from_parts() {
     for (flags, expected) in [
         (["--eval-negatives", "all"].as_slice(), "servers compute no embeddings of all nodes"),
         (&["--negatives", "degree"], "servers draw no negatives by degree"),
+        (&["--train-negatives", "to"], "servers look up no given negatives (--train-negatives)"),
     ] {
         let output = run(client("link", &servers).args(flags));
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert!(error_of(&output).contains(expected), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn dropped_edges_averages_thresholds_and_temperatures_are_those_of_ranks_with_parts() {
+    let flags = ["--hidden-channels", "8", "--batch-size", "32", "--lr", "0.02", "--num-epochs", "3"];
+    let more = ["--nproc-per-node", "2", "--ema", "0.9", "--drop-edge", "0.3", "--calibrate"];
+    let of_nodes = fake_parts(2);
+    let of_edges = edge_parts(2, false);
+    for (task, parts, chosen) in [
+        ("node", &of_nodes, &[][..]),
+        ("edge", &of_edges, &["--threshold", "best-f1", "--metric", "macro-f1,calibration-error"]),
+    ] {
+        let (servers, _graphs) = serve(&parts.path);
+        let flags = [&flags[..], &more, chosen].concat();
+        let found = result(client(task, &servers), &flags);
+        assert_eq!(found, result(train(task, &parts.path), &flags), "{task}");
+        assert!(found["decision"]["temperature"].as_f64().is_some_and(|temperature| temperature > 0.0), "{found}");
+        assert_eq!(found["decision"]["logit_thresholds"][0].is_number(), task == "edge", "{found}");
+    }
+    // Explanations are predictions, which need the parts.
+    let Scratch { folder: _folder, model, out } = scratch();
+    let (servers, _graphs) = serve(&of_nodes.path);
+    result(client("node", &servers), &[&flags[..], &["--save-model", model.to_str().expect("UTF-8")]].concat());
+    let mut explain = Command::new(TRAIN);
+    explain.args(["predict", "--servers", &servers, "--explain", "--format", "csv", "--load-model"]).arg(&model);
+    unplace(explain.arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert_refused(&run(&mut explain), 2, &["--servers: predictions need the parts", "--dataset-root-dir"]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ import torch_geometric.nn
 from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GINEConv, GraphNorm, RGCNConv, SAGEConv
 
-__all__ = ["NamedTensors", "make_gat", "make_gin", "make_layer", "tensors_of"]
+__all__ = ["NamedTensors", "make_gat", "make_gin", "make_layer", "tensors_of", "tensors_of_mlp"]
 
 NamedTensors = Iterator[tuple[str, Tensor]]
 
@@ -57,11 +57,11 @@ def tensors_of(layer: torch.nn.Module, before: str) -> NamedTensors:
     if isinstance(layer, RGCNConv):
         yield from _tensors_of_rgcn(layer, before)
     elif isinstance(layer, GINConv):
-        yield from _tensors_of_mlp(layer.nn, f"{before}mlp.")
+        yield from tensors_of_mlp(layer.nn, f"{before}mlp.")
         if isinstance(layer.eps, torch.nn.Parameter):
             yield f"{before}epsilon", layer.eps.detach()
     elif isinstance(layer, GINEConv):
-        yield from _tensors_of_mlp(layer.nn, f"{before}gin.mlp.")
+        yield from tensors_of_mlp(layer.nn, f"{before}gin.mlp.")
         if isinstance(layer.eps, torch.nn.Parameter):
             yield f"{before}gin.epsilon", layer.eps.detach()
         yield f"{before}edge.weight", layer.lin.weight.detach()
@@ -93,7 +93,8 @@ def _tensors_of_rgcn(layer: RGCNConv, before: str) -> NamedTensors:
     yield f"{before}bias", layer.bias.detach()
 
 
-def _tensors_of_mlp(mlp: torch.nn.Sequential, before: str) -> NamedTensors:
+def tensors_of_mlp(mlp: torch.nn.Sequential, before: str) -> NamedTensors:
+    """Return the tensors of the dense layers and normalizations of an MLP."""
     for kind, name in ((torch.nn.Linear, "layers"), (torch.nn.BatchNorm1d, "norms")):
         for number, layer in enumerate(layer for layer in mlp if isinstance(layer, kind)):
             yield from tensors_of(layer, f"{before}{name}.{number}.")

@@ -10,12 +10,13 @@ import math
 import torch
 from torch import Tensor
 from torch_geometric.nn import RGCNConv
+from torch_geometric.nn.aggr import DegreeScalerAggregation
 from torch_geometric.utils import scatter, softmax
 
 from .blocks import Block
 from .convs import NamedTensors, tensors_of
 
-__all__ = ["EdgeAggregation", "EdgeRgcn", "Hgt", "TimeEncoder", "aggregate_edges"]
+__all__ = ["EdgeAggregation", "EdgeRgcn", "Hgt", "Pna", "TimeEncoder", "aggregate_edges"]
 
 Blocks = "list[Block | None]"
 
@@ -102,6 +103,59 @@ class EdgeAggregation(torch.nn.Module):
         if self.lin_edge is not None:
             output = output + self.lin_edge(rows[:, src.size(1) :])
         return output if self.lin_root is None else output + self.lin_root(dst)
+
+
+class Pna(torch.nn.Module):
+    """The layer ``pna``: PyG's ``PNAConv`` with one tower, also between two sets of nodes, and for the messages of an edge
+    type.
+
+    Parameters
+    ----------
+    channels : tuple of int
+        The columns of the input and of the output.
+    edge_dim : int
+        The features of an edge, 0 without.
+    mean_degree : int
+        The typical number of edges of a node, at which the scale by degrees is 1.
+    is_message : bool
+        Leave out the rows of the nodes themselves and the last layer, for the messages of an edge type.
+    """
+
+    def __init__(self, channels: tuple[int, int], edge_dim: int, mean_degree: int, is_message: bool) -> None:
+        super().__init__()
+        fan_in, fan_out = channels
+        self.is_message = is_message
+        self.pre = torch.nn.Linear((3 if edge_dim > 0 else 2) * fan_in, fan_in)
+        self.edge = torch.nn.Linear(edge_dim, fan_in) if edge_dim > 0 else None
+        self.post = torch.nn.Linear((12 if is_message else 13) * fan_in, fan_out, bias=not is_message)
+        self.lin = None if is_message else torch.nn.Linear(fan_out, fan_out)
+        # The histogram of a graph whose nodes have the same degree.
+        degrees = torch.zeros(mean_degree + 1, dtype=torch.long)
+        degrees[mean_degree] = 1
+        scalers = ["identity", "amplification", "attenuation"]
+        self.aggregation = DegreeScalerAggregation(["mean", "min", "max", "std"], scalers, degrees)
+        self.edgecut_tensors = {
+            "pre.weight": "pre.weight",
+            "pre.bias": "pre.bias",
+            "edge.weight": "edge.weight",
+            "edge.bias": "edge.bias",
+            "post": "post.weight",
+            "post_bias": "post.bias",
+            "lin.weight": "lin.weight",
+            "lin.bias": "lin.bias",
+        }
+
+    def forward(
+        self, x: Tensor | tuple[Tensor, Tensor], edge_index: Tensor, edge_attr: Tensor | None = None
+    ) -> Tensor:
+        src, dst = x if isinstance(x, tuple) else (x, x)
+        columns = [dst[edge_index[1]], src[edge_index[0]]]
+        if self.edge is not None:
+            columns.append(self.edge(edge_attr))
+        rows = self.aggregation(self.pre(torch.cat(columns, dim=1)), edge_index[1], dim_size=len(dst))
+        if self.lin is None:
+            return self.post(rows)
+        return self.lin(self.post(torch.cat([dst, rows], dim=1)))
 
 
 class EdgeRgcn(torch.nn.Module):

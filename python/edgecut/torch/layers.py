@@ -16,7 +16,7 @@ from torch_geometric.utils import add_self_loops
 
 from .blocks import Block
 from .convs import NamedTensors, make_gat, make_gin, make_layer, tensors_of
-from .edge_layers import EdgeAggregation, EdgeRgcn, Hgt
+from .edge_layers import EdgeAggregation, EdgeRgcn, Hgt, Pna
 from .settings import Settings
 
 __all__ = ["EdgeValues", "LayerFactory"]
@@ -84,8 +84,10 @@ class LayerFactory:
         elif self.kind == "gine":
             mlp_layers, learn_epsilon = entries.positive("mlp_layers"), entries["learn_epsilon"]
             conv = make_gin(*channels, mlp_layers, batch_norm, learn_epsilon, edges.dim)
+        elif self.kind == "pna":
+            conv = Pna(channels, edges.dim, entries.positive("mean_degree"), is_message=False)
         else:
-            choices = "'sage', 'gcn', 'gat', 'gin' and 'gine'"
+            choices = "'sage', 'gcn', 'gat', 'gin', 'gine' and 'pna'"
             raise ValueError(f"`kind` of a network without encoders is {self.kind!r}: choose from {choices}")
         entries.finish()
         return _Direct(conv, adds_self_loops=self.kind in ("gcn", "gat"))
@@ -151,7 +153,9 @@ class LayerFactory:
         if self.kind == "gine":
             mlp_layers, learn_epsilon = entries.positive("mlp_layers"), entries["learn_epsilon"]
             return make_gin(channels, channels, mlp_layers, False, learn_epsilon, edges.dim)
-        choices = "'sage', 'gat', 'gin', 'gine', 'rgcn' and 'hgt'"
+        if self.kind == "pna":
+            return Pna((channels, channels), edges.dim, entries.positive("mean_degree"), is_message=True)
+        choices = "'sage', 'gat', 'gin', 'gine', 'pna', 'rgcn' and 'hgt'"
         raise ValueError(f"`kind` of a network with encoders is {self.kind!r}: choose from {choices}")
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.nn import GraphNorm, global_add_pool, global_max_pool, global_mean_pool
 
 from .blocks import Block, blocks_of
-from .convs import NamedTensors, tensors_of
+from .convs import NamedTensors, make_gin, tensors_of, tensors_of_mlp
 from .decision import Decision
 from .edge_layers import TimeEncoder
 from .embeddings import PREFIX
@@ -35,7 +35,7 @@ class Network(torch.nn.Module):
     config : dict
         The settings, as the file of a model stores them, now or in earlier versions: ``kind``, ``graph``, ``encoders``,
         ``outputs``, ``hidden_channels``, ``num_layers``, ``relation_aggregation``, ``residual``, ``layer_norm``,
-        ``batch_norm``, ``graph_norm``, ``readout``, ``pooling``, ``dropout``, ``input_dropout``, ``normalize_features``.
+        ``batch_norm``, ``graph_norm``, ``virtual_node``, ``readout``, ``pooling``, ``dropout``, ``input_dropout``, ``normalize_features``.
         ``kind`` is for example ``{"sage": {"aggregation": "mean"}}`` or ``"gcn"``.
     num_nodes : dict of str to int, optional
         The number of nodes of each node type whose embeddings the model learns: the types without features, and those with
@@ -143,6 +143,10 @@ class Network(torch.nn.Module):
                 self.layers.append(factory.typed(hidden))
             else:
                 self.layers.append(factory.direct(number, (widths[number], widths[number + 1]), is_output, batch_norm))
+        has_virtual_node = settings.get("virtual_node", False)
+        mlps = [make_gin(hidden, hidden, 2, False, False).nn for _ in range(num_layers - 1 if has_virtual_node else 0)]
+        # The virtual nodes before all layers but the first.
+        self.virtual_nodes = torch.nn.ModuleList(mlps)
         residual = settings.get("residual", False)
         # The first and the last convolution may change the number of columns.
         self.residuals = [
@@ -195,10 +199,15 @@ class Network(torch.nn.Module):
         position of the graph of each node, and the number of graphs."""
         parts: list[list[Tensor]] = [[] for _ in rows]
         greatest: list[Tensor] | None = None
+        of_virtual_node: Tensor | None = None
         for number, (layer, blocks) in enumerate(zip(self.layers, layers)):
             if self.has_jumping_knowledge:
                 for of_type, x in zip(parts, rows):
                     of_type.append(x)
+            if graphs is not None and number > 0 and len(self.virtual_nodes) > 0:
+                sums = global_add_pool(rows[0], *graphs)
+                of_virtual_node = self.virtual_nodes[number - 1](sums if of_virtual_node is None else of_virtual_node + sums)
+                rows = [rows[0] + of_virtual_node[graphs[0]]]
             norms = self.norms_before[number]
             normalized = [norm(x) for norm, x in zip(norms, rows)] if len(norms) > 0 else rows
             is_result = self.has_result_layer and number == len(self.layers) - 1
@@ -296,6 +305,8 @@ class Network(torch.nn.Module):
             yield from layer.named_tensors(f"{before}layers.{number}.")
         if self.times is not None:
             yield from self.times.named_tensors(f"{before}times.")
+        for number, mlp in enumerate(self.virtual_nodes):
+            yield from tensors_of_mlp(mlp, f"{before}virtual_nodes.{number}.mlp.")
         for number, output in self.outputs.items():
             yield from tensors_of(output, f"{before}outputs.{number}." if self.pool is None else f"{before}output.")
 

@@ -184,9 +184,12 @@ fn read_transform(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<T
              CONFIGURATION` computes first",
             item.path
         )),
-        name @ ("tabular" | "edge_dst_hard_negative") => {
-            unsupported.push(format!("{}: the transform {name}", item.path));
-        }
+        name @ "edge_dst_hard_negative" => unsupported.push(format!(
+            "{}: the transform {name}: store each source and negative destination as an edge of a type of its own, and name \
+             the type in `train link --train-negatives`",
+            item.path
+        )),
+        name @ "tabular" => unsupported.push(format!("{}: the transform {name}", item.path)),
         _ => return Transform::read(&object).map(Some),
     }
     Ok(None)

@@ -127,9 +127,7 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
 /// [`TrainError::Config`] with the difference.
 pub(super) fn check_fit(meta: &Meta, model: &EdgeModelConfig, num_layers: usize) -> Result<EdgeTypeId, TrainError> {
     let found = GraphSchema::read_by(&model.encoder.graph, meta)?;
-    if let Some(what) = model.encoder.graph.difference(&found) {
-        return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
-    }
+    model.encoder.graph.check_graph(&found)?;
     if model.encoder.num_layers != num_layers {
         let has = model.encoder.num_layers;
         return Err(TrainError::config(format!(

@@ -59,7 +59,7 @@ pub fn explain_edges<'s, B: AutodiffGnnBackend>(
         let neighborhood = neighborhood.with_target_edges(edge_type, &batch.src, &batch.dst);
         Ok((neighborhood, maker.make(batch)?))
     });
-    explain_batches(batches, &model, &embeddings, config, job, visit)
+    explain_batches(batches, &model, &embeddings, config, job.into(), visit)
 }
 
 /// An edge as ranks send it. The order of the fields orders edges independently of the parts.

@@ -12,7 +12,9 @@ use edgecut_cluster::ProcessGroup;
 /// Evaluation and saved models have the average, training goes on with the values.
 pub(super) struct Averaged {
     decay: Option<f64>,
-    /// In the order of the module's fields; empty before the first step.
+    /// The average in the order of the module's fields, and then what each value lacks to the average: with a decay near 1,
+    /// the change of a step is smaller than the distance of two `f32`, and rounding would stop the average. Empty before
+    /// the first step.
     values: Vec<f32>,
 }
 
@@ -26,15 +28,25 @@ impl Averaged {
     pub(super) fn add<B: AutodiffBackend, M: AutodiffModule<B>>(&mut self, model: &M) {
         let Some(decay) = self.decay else { return };
         let after_step = flatten_parameters(model);
+        let num_values = after_step.len();
         if self.values.is_empty() {
             self.values = after_step;
+            self.values.resize(2 * num_values, 0.0);
             return;
         }
-        for (average, value) in self.values.iter_mut().zip(after_step) {
+        let (averages, remainders) = self.values.split_at_mut(num_values);
+        for ((average, remainder), value) in averages.iter_mut().zip(remainders).zip(after_step) {
             // A value that does not change keeps its bits.
-            let change = (1.0 - decay) * (f64::from(value) - f64::from(*average));
-            *average = (f64::from(*average) + change) as f32;
+            let exact = f64::from(*average) + f64::from(*remainder);
+            let exact = exact + (1.0 - decay) * (f64::from(value) - exact);
+            *average = exact as f32;
+            *remainder = (exact - f64::from(*average)) as f32;
         }
+    }
+
+    /// Returns the averages, without what they lack.
+    fn averages(&self) -> &[f32] {
+        &self.values[..self.values.len() / 2]
     }
 
     /// Averages the running statistics over all ranks, as [`average_statistics`] does for the model. Every rank must call this.
@@ -50,8 +62,10 @@ impl Averaged {
         if self.values.is_empty() {
             return Ok(());
         }
-        let averaged = load_parameters(model.clone(), &self.values)?;
-        self.values = flatten_parameters(&average_statistics(averaged, batches, world)?);
+        let averaged = load_parameters(model.clone(), self.averages())?;
+        // Remainders of statistics stay: they are less than the distance of two `f32`.
+        let averages = flatten_parameters(&average_statistics(averaged, batches, world)?);
+        self.values[..averages.len()].copy_from_slice(&averages);
         Ok(())
     }
 
@@ -63,7 +77,7 @@ impl Averaged {
         &self,
         model: &M,
     ) -> Result<M::InnerModule, FlatLengthError> {
-        if self.values.is_empty() { Ok(model.valid()) } else { load_parameters(model.valid(), &self.values) }
+        if self.values.is_empty() { Ok(model.valid()) } else { load_parameters(model.valid(), self.averages()) }
     }
 
     /// Returns the values for a checkpoint.
@@ -71,8 +85,12 @@ impl Averaged {
         &self.values
     }
 
-    /// Takes over the values of a checkpoint.
-    pub(super) fn restore(&mut self, values: Vec<f32>) {
+    /// Takes over the values of a checkpoint of a model with this number of parameters.
+    pub(super) fn restore(&mut self, mut values: Vec<f32>, num_parameters: usize) {
+        if !values.is_empty() {
+            // A checkpoint of an earlier version has the averages alone.
+            values.resize(2 * num_parameters, 0.0);
+        }
         self.values = values;
     }
 }
@@ -103,8 +121,31 @@ mod tests {
             assert_eq!(flatten_parameters(&layer), values);
         }
         let mut restored = Averaged::new(Some(0.9));
-        restored.restore(averaged.values().to_vec());
+        restored.restore(averaged.values().to_vec(), 2);
         assert_eq!(restored.values(), averaged.values());
+        // Checkpoints of earlier versions have the averages alone.
+        restored.restore(averaged.values()[..2].to_vec(), 2);
+        assert_eq!(restored.averages(), averaged.averages());
+        assert_eq!(restored.values()[2..], [0.0; 2]);
+    }
+
+    /// The change of a step, 1e-6 of a distance of 0.01, is less than the distance of two `f32` near 1.
+    #[test]
+    fn a_slow_average_moves() {
+        let device = Default::default();
+        let layer = Dense::<B>::new(1, 1, &mut WeightInit::new(0), &device);
+        let decay = 0.999_999;
+        let mut averaged = Averaged::new(Some(decay));
+        let [start, end] = [1.0_f32, 1.01];
+        averaged.add(&load_parameters(layer.clone(), &[start, start]).expect("two parameters"));
+        let moved = load_parameters(layer, &[end, end]).expect("two parameters");
+        let num_steps = 2000;
+        for _ in 0..num_steps {
+            averaged.add(&moved);
+        }
+        let expected = f64::from(end) + (f64::from(start) - f64::from(end)) * decay.powi(num_steps);
+        let found = f64::from(averaged.averages()[0]);
+        assert!((found - expected).abs() < 1e-7, "{found}, expected {expected}");
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl<S> Progress<S> {
         self.steps_done = stored.steps_done;
         self.lr.set_plateau(stored.plateau);
         self.accumulated.restore(stored.accumulated);
-        self.averaged.restore(stored.averages.0);
+        self.averaged.restore(stored.averages.0, stored.parameters.0.len());
         self.totals = stored.totals;
         self.own_batches = stored.own_batches;
         self.best = stored.best.map(Into::into);

@@ -48,6 +48,9 @@ settings! {
         pub layer_norm: bool = false => Flag::switch();
         /// Apply graph normalization (GraphNorm) to the output of each layer, in place of batch normalization
         pub graph_norm: bool = false => Flag::switch();
+        /// Connect all nodes of a graph by a virtual node: before each layer but the first, it adds an MLP of the sum of their
+        /// rows to each of them
+        pub virtual_node: bool = false => Flag::switch();
         /// Leave out each edge with this probability in training (DropEdge), in an epoch the same ones in all layers
         pub drop_edge: Option<f64> = None => Flag::new("P").checked(below_1).training_only();
         /// True to apply batch normalization after layers.
@@ -104,6 +107,7 @@ impl GraphTrainingConfig {
             layer_norm: self.layer_norm,
             batch_norm: self.batch_norm && !self.layer_norm && !self.graph_norm,
             graph_norm: self.graph_norm,
+            virtual_node: self.virtual_node,
             ..NetworkConfig::whole_graphs(
                 self.conv,
                 graphs.feature_dim(),

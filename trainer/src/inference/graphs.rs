@@ -45,15 +45,7 @@ pub fn predict_graphs<B: GnnBackend>(
     (model, model_config): (&Network<B>, &NetworkConfig),
     device: &B::Device,
 ) -> Result<Vec<f32>, TrainError> {
-    let in_channels = model_config.graph.node_types[0].feature_dim;
-    if in_channels != dataset.feature_dim() {
-        let what = format!(
-            "the model was trained for other graphs: it reads {in_channels} features per node, but the graphs of {} have {}",
-            dataset.name(),
-            dataset.feature_dim()
-        );
-        return Err(TrainError::Config { what });
-    }
+    check_node_features(dataset, model_config)?;
     let loader_config = GraphLoaderConfig {
         packing: Packing::Nodes(nodes_per_batch(dataset, graphs, config.memory_bytes, model_config)),
         shuffle: false,
@@ -75,6 +67,23 @@ pub fn predict_graphs<B: GnnBackend>(
         consumed();
     }
     Ok(values)
+}
+
+/// Checks that the nodes of graphs have as many features as a model reads.
+///
+/// # Errors
+/// [`TrainError::Config`] if not.
+pub(super) fn check_node_features(dataset: &GraphDataset, model: &NetworkConfig) -> Result<(), TrainError> {
+    let in_channels = model.graph.node_types[0].feature_dim;
+    if in_channels == dataset.feature_dim() {
+        return Ok(());
+    }
+    let what = format!(
+        "the model was trained for other graphs: it reads {in_channels} features per node, but the graphs of {} have {}",
+        dataset.name(),
+        dataset.feature_dim()
+    );
+    Err(TrainError::Config { what })
 }
 
 /// Returns the number of nodes of a batch, for batches within the memory. The largest graph always fits.

@@ -4,8 +4,8 @@
 //! twice. The result equals a full-neighbor evaluation.
 //!
 //! [`LinkEnds`] scores pairs of nodes by such rows, and [`TopDestinations`] finds the pairs with the highest scores.
-//! [`predict_graphs`] computes rows of whole graphs. [`explain_nodes`] and
-//! [`explain_edges`](crate::edge::explain_edges) compute the inputs that predictions rest on.
+//! [`predict_graphs`] computes rows of whole graphs. [`explain_nodes`], [`explain_edges`](crate::edge::explain_edges) and
+//! [`explain_graphs`] compute the inputs that predictions rest on.
 
 pub(crate) mod explanation;
 mod graphs;
@@ -20,7 +20,8 @@ mod top_destinations;
 
 pub use crate::models::LayeredModel;
 pub use explanation::{
-    Contribution, ExplainedInput, Explanation, ExplanationConfig, ExplanationVisitor, explain_nodes,
+    Contribution, ExplainedInput, Explanation, ExplanationConfig, ExplanationRun, ExplanationVisitor, explain_graphs,
+    explain_nodes,
 };
 pub use graphs::{GraphPredictionConfig, WantedGraphRows, predict_graphs};
 pub use known_edges::ExcludedEdges;

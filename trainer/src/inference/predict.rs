@@ -184,9 +184,7 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         world: &mut ProcessGroup,
     ) -> Result<Embeddings, TrainError> {
         let found = GraphSchema::read_by(&self.config.graph, graph.part().meta())?;
-        if let Some(what) = self.config.graph.difference(&found) {
-            return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
-        }
+        self.config.graph.check_graph(&found)?;
         let saved = saved.into();
         let mut embeddings = Embeddings::new(graph, &found, self.config.hidden_channels, saved.seed())?;
         embeddings.load(saved, world)?;

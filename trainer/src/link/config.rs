@@ -55,6 +55,13 @@ settings! {
         /// With --in-batch-negatives and --loss softmax: correct the scores of negatives by the probability that they are
         /// in the batch, which grows with their popularity. Otherwise popular nodes are negatives too often
         pub log_q_correction: bool = false => Flag::switch().requires("in_batch_negatives").training_only();
+        /// Edge types whose edges are known negatives, separated by commas, such as dislikes beside likes. The negatives of an
+        /// edge are first destinations to which its source has such an edge, and others are drawn
+        pub train_negatives: Vec<String> = Vec::new() => Flag::new("LIST").conflicts_with(&["shared_negatives"]).training_only();
+        /// Use only the K negatives of each edge with the highest scores in the loss. Needs --exclude-positives or
+        /// --shared-negatives
+        pub hard_negatives: Option<usize> = None => Flag::new("K").checked(in_range::<1, 1_000_000>)
+            .conflicts_with(&["log_q_correction"]).training_only();
         /// Weight each training edge in the loss by its stored weight
         pub weighted_loss: bool = false => Flag::switch().training_only();
         /// Never sample an edge of the message-passing graph as a negative, nor the same negative twice for an edge
@@ -348,8 +355,30 @@ pub fn link_model_config(meta: &Meta, config: &LinkTrainingConfig) -> Result<Lin
         );
         return Err(TrainError::Config { what });
     }
+    if let Some(what) = useless_hard_negatives(config) {
+        return Err(TrainError::Config { what });
+    }
     let graph = config.training.schema(meta).map_err(unfit)?;
     let model = LinkModelConfig { encoder: config.training.network(graph, Vec::new(), true), decoder: config.decoder };
     model.validate().map_err(unfit)?;
     Ok(model)
+}
+
+/// Returns the reason why the choice of hard negatives has no effect or chooses edges, if there is one.
+fn useless_hard_negatives(config: &LinkTrainingConfig) -> Option<String> {
+    let kept = config.hard_negatives?;
+    if !config.shared_negatives && !config.exclude_positives {
+        return Some(
+            "drawn negatives may be training edges, which a good model scores highest, so that they would be the hard \
+             negatives: add `exclude_positives`, or leave `hard_negatives` out"
+                .into(),
+        );
+    }
+    let num = config.num_negatives;
+    if kept >= num && !config.in_batch_negatives {
+        return Some(format!(
+            "the {kept} hardest of {num} negatives are all of them: raise `num_negatives`, or lower `hard_negatives`"
+        ));
+    }
+    None
 }

@@ -88,9 +88,7 @@ pub fn evaluate_link<'a, B: GnnBackend>(
     let meta = graph.part().meta();
     let config = &LinkTrainingConfig { training, ..config.for_evaluation(meta)? };
     let asked = link_model_config(meta, config)?;
-    if let Some(what) = model_config.encoder.graph.difference(&asked.encoder.graph) {
-        return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
-    }
+    model_config.encoder.graph.check_graph(&asked.encoder.graph)?;
     if model_config.encoder.num_layers != asked.encoder.num_layers {
         let has = model_config.encoder.num_layers;
         let given = asked.encoder.num_layers;

@@ -1,9 +1,10 @@
 //! The scores of edges and of their negatives.
 
 use super::loss::LinkLoss;
+use crate::metrics::host_rows;
 use burn::tensor::activation::log_sigmoid;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 
 /// The score of a masked pair: so low that its loss and gradient are 0, but finite, because infinity could cause NaN.
 pub(super) const NO_SCORE: f32 = -1e30;
@@ -24,6 +25,33 @@ pub(super) struct ScoredEdges<B: Backend> {
 }
 
 impl<B: Backend> ScoredEdges<B> {
+    /// Keeps the `count` negatives of each edge with the highest scores. Negatives with equal scores keep their order. The
+    /// scores are read back from the device.
+    pub(super) fn hardest(self, count: usize) -> Self {
+        let [edges, columns] = self.negatives.dims();
+        if count >= columns {
+            return self;
+        }
+        let mut hardest = Vec::with_capacity(edges * count);
+        for scores in host_rows(&self.negatives).chunks_exact(columns) {
+            let mut order: Vec<usize> = (0..columns).collect();
+            order.select_nth_unstable_by(count - 1, |&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+            order.truncate(count);
+            order.sort_unstable();
+            hardest.extend(order.into_iter().map(|column| column as i64));
+        }
+        let device = self.negatives.device();
+        let hardest = Tensor::<B, 2, Int>::from_data(TensorData::new(hardest, [edges, count]), &device);
+        let log_probabilities = self.log_probabilities.map(|of_columns| of_columns.expand([edges, columns]));
+        Self {
+            log_probabilities: log_probabilities.map(|of_pairs| of_pairs.gather(1, hardest.clone())),
+            negatives: self.negatives.gather(1, hardest),
+            // Masked negatives have the lowest scores, so that unmasked ones are kept first.
+            unmasked: self.unmasked.map(|unmasked| unmasked.into_iter().map(|num| num.min(count as u32)).collect()),
+            ..self
+        }
+    }
+
     /// Returns the sum of the losses of the edges times their weights, `[1]`.
     pub(super) fn loss(&self, kind: LinkLoss) -> Tensor<B, 1> {
         let [_, columns] = self.negatives.dims();
@@ -203,6 +231,39 @@ mod tests {
                 let found = tensor.grad(&gradients).expect("a gradient").into_data();
                 for (at, (found, slope)) in found.iter::<f64>().zip(slopes).enumerate() {
                     assert!((found - slope).abs() < 1e-5, "{kind}, {at}: {found}, expected {slope}");
+                }
+            }
+        }
+    }
+
+    /// Kept negatives are the highest unmasked ones, for each edge: the others have no share in the loss and get no gradient.
+    #[test]
+    fn hard_negatives_have_the_loss_of_the_highest_scores_alone() {
+        let (positive, negatives) = numbers();
+        for kind in kinds() {
+            for count in 1..=4 {
+                let others = matrix::<Grad>(&negatives, 4).require_grad();
+                let edges = ScoredEdges { weights: None, ..scored(matrix::<Grad>(&positive, 1), others.clone()) };
+                let group = edges.hardest(count);
+                assert_eq!(group.negatives.dims(), [3, count]);
+                let mut expected = 0.0;
+                let mut is_kept = [false; 12];
+                for (edge, &score) in positive.iter().enumerate() {
+                    let columns = (0..4).filter(|&at| !is_masked(edge, at));
+                    let mut of_edge: Vec<(usize, f64)> = columns.map(|at| (at, negatives[edge * 4 + at])).collect();
+                    of_edge.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+                    of_edge.truncate(count);
+                    of_edge.iter().for_each(|(at, _)| is_kept[edge * 4 + at] = true);
+                    let held: Vec<f64> = of_edge.iter().map(|(_, score)| *score).collect();
+                    expected += loss_of(kind, score, &of_edge, &held);
+                }
+                let loss = group.loss(kind);
+                let found = f64::from(loss.clone().into_scalar());
+                assert!((found - expected).abs() < 1e-5, "{kind}, {count}: {found}, expected {expected}");
+                let gradient = others.grad(&loss.backward()).expect("a gradient").into_data();
+                let has_gradient: Vec<bool> = gradient.iter::<f64>().map(|value| value != 0.0).collect();
+                for (at, (has_gradient, is_kept)) in has_gradient.into_iter().zip(is_kept).enumerate() {
+                    assert!(is_kept || !has_gradient, "{kind}, {count}: negative {at} is left out");
                 }
             }
         }

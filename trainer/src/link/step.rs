@@ -45,6 +45,10 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
         Some(input) => {
             let num_seeds = batch.src.len();
             let scores = scores(model, &input, &batch, mode, config.n3_weight > 0.0)?;
+            let scores = match config.hard_negatives {
+                Some(count) => scores.hardest(count),
+                None => scores,
+            };
             let (mut sum, correct) = scores.loss(config.loss);
             if let Some(cubes) = scores.cubes {
                 sum = sum + cubes.mul_scalar(config.n3_weight);
@@ -132,6 +136,12 @@ pub(super) fn scores<B: GnnBackend>(
 }
 
 impl<B: Backend> Scores<B> {
+    /// Keeps the given number of negatives of each edge, those with the highest scores.
+    fn hardest(self, count: usize) -> Self {
+        let groups = self.groups.into_iter().map(|group| group.hardest(count)).collect();
+        Self { groups, ..self }
+    }
+
     /// Returns the sum of the edges' losses, times their weights, `[1]`, and the number of edges that score above all of
     /// their negatives, `[1]`.
     fn loss(&self, kind: LinkLoss) -> (Tensor<B, 1>, Tensor<B, 1>) {

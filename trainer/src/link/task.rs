@@ -6,6 +6,7 @@ use super::evaluator::LinkEvaluator;
 use super::popularity::Popularity;
 use super::step::step;
 use crate::batch_input::BatchOptions;
+use crate::edge_type_name::edge_type;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
@@ -181,6 +182,7 @@ fn training_loader(
         exclude_seed_edges: true,
         reverse_types,
         weights: config.weighted_loss,
+        given_negatives: config.train_negatives.iter().map(|name| edge_type(meta, name)).collect::<Result<_, _>>()?,
     };
     let seeds = EdgeSeeds::Split(Split::Train, target_edge_types(meta, config)?);
     Ok(DistLinkNeighborLoader::new(sampler, seeds, loader_config, link, world)?)

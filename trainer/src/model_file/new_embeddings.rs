@@ -12,6 +12,9 @@ pub enum NewEmbeddings {
     /// The mean of all rows of the saved table.
     #[default]
     Mean,
+    /// The mean of the saved rows of the nodes from which edges lead to the new node, over all edge types whose sources have
+    /// rows of the same width. The mean of the saved table for a node without such a neighbor.
+    Neighbors,
     /// The initial values of a new training, which depend on the seed.
     Random,
 }
@@ -21,6 +24,7 @@ words!(
     "start of new embeddings",
     Zero = "zero": "Zeros",
     Mean = "mean": "The mean of all rows of the saved table",
+    Neighbors = "neighbors": "The mean of the saved rows of the neighbors",
     Random = "random": "The initial values of a new training",
 );
 
@@ -39,6 +43,9 @@ pub struct MatchedRows {
     pub gone: u64,
     /// The start of the new nodes.
     pub start: NewEmbeddings,
+    /// The number of new nodes that start from the mean of the table, because none of their neighbors has a saved row. 0
+    /// unless new nodes start from their neighbors.
+    pub lonely: u64,
     /// True if row numbers were compared, and the nodes have other features, labels, splits or times than in the training.
     pub has_other_content: bool,
 }
@@ -51,19 +58,23 @@ impl MatchedRows {
     /// use edgecut_trainer::model_file::{MatchedRows, NewEmbeddings};
     /// let start = NewEmbeddings::Mean;
     /// let mut matched =
-    ///     MatchedRows { node_type: "user".into(), by_ids: true, known: 9, new: 1, gone: 2, start, has_other_content: false };
+    ///     MatchedRows { node_type: "user".into(), by_ids: true, known: 9, new: 1, gone: 2, start, lonely: 0, has_other_content: false };
     /// let line = "embeddings of user, matched by the ids of the table: 9 nodes known, 1 new (start: mean), 2 saved rows gone";
     /// assert_eq!(matched.line().as_deref(), Some(line));
     /// matched = MatchedRows { by_ids: false, new: 0, gone: 0, ..matched };
     /// assert_eq!(matched.line(), None);
     /// ```
     pub fn line(&self) -> Option<String> {
-        let Self { node_type, by_ids, known, new, gone, start, has_other_content } = self;
+        let Self { node_type, by_ids, known, new, gone, start, lonely, has_other_content } = self;
         if !by_ids && *new == 0 && *gone == 0 && !has_other_content {
             return None;
         }
         let by = if *by_ids { "the ids of the table" } else { "row number" };
-        let start = if *new == 0 { String::new() } else { format!(" (start: {start})") };
+        let start = match (new, lonely) {
+            (0, _) => String::new(),
+            (_, 0) => format!(" (start: {start})"),
+            (_, lonely) => format!(" (start: {start}, mean for {lonely} without known neighbors)"),
+        };
         let doubt = if *has_other_content {
             ". Their features, labels, splits or times are not those of the training: check that the rows are in the same \
              order"

@@ -204,7 +204,8 @@ impl SavedEmbeddings {
         self.trained_on.as_ref().is_some_and(|trained_on| trained_on.has_other_content(meta, node_type))
     }
 
-    /// Returns the first values of nodes without a saved row; `None` if they keep their initial values.
+    /// Returns the first values of nodes without a saved row; `None` if they keep their initial values. Nodes that start from
+    /// their neighbors have the mean first.
     ///
     /// # Errors
     /// [`ModelFileError::Shard`] if the mean is asked for, and the file does not say it.
@@ -216,8 +217,10 @@ impl SavedEmbeddings {
         let mean = match (&self.contents, start) {
             (_, NewEmbeddings::Random) => return Ok(None),
             (_, NewEmbeddings::Zero) => return Ok(Some(vec![0.0; size.dim])),
-            (Contents::InMemory(_), NewEmbeddings::Mean) => None,
-            (Contents::InFiles { index, .. }, NewEmbeddings::Mean) => index.mean(&size.node_type),
+            (Contents::InMemory(_), NewEmbeddings::Mean | NewEmbeddings::Neighbors) => None,
+            (Contents::InFiles { index, .. }, NewEmbeddings::Mean | NewEmbeddings::Neighbors) => {
+                index.mean(&size.node_type)
+            }
         };
         mean.map(Some).ok_or_else(|| {
             let what = format!(

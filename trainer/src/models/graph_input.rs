@@ -89,6 +89,11 @@ impl<B: Backend> GraphInput<B> {
         &self.nodes
     }
 
+    /// Returns the batch with other values of its nodes and edges.
+    pub(crate) fn with_nodes(&self, nodes: ModelInput<B>) -> Self {
+        Self { nodes, segments: self.segments.clone() }
+    }
+
     /// Returns the segments: the range of nodes of each graph.
     pub fn segments(&self) -> &Segments {
         &self.segments

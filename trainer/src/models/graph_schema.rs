@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::node_embedding::NodeEmbedding;
-use crate::error::ModelError;
+use crate::error::{ModelError, TrainError};
 use edgecut_gnn::nn::{ConvKind, EdgeFeatureUse, EdgeShape, EdgeWeighting};
 
 /// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.
@@ -419,6 +419,45 @@ impl GraphSchema {
         let position = (0..mine.len().max(theirs.len())).find(|&i| mine.get(i) != theirs.get(i))?;
         let describe = |list: &[String]| list.get(position).cloned().unwrap_or_else(|| "nothing".into());
         Some(format!("{} instead of {}", describe(&theirs), describe(&mine)))
+    }
+
+    /// Checks that a model of this schema fits another graph.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] with the first difference, and the remedy if the edges lack values that the model reads.
+    pub(crate) fn check_graph(&self, graph: &Self) -> Result<(), TrainError> {
+        let Some(difference) = self.difference(graph) else { return Ok(()) };
+        let remedy = match self.missing_values(graph) {
+            Some(remedy) => format!(": {remedy}"),
+            None => String::new(),
+        };
+        let what = format!("the model was trained for another graph: this graph has {difference}{remedy}");
+        Err(TrainError::Config { what })
+    }
+
+    /// Returns the remedy for edges that lack values that a model of this schema reads.
+    fn missing_values(&self, graph: &Self) -> Option<&'static str> {
+        for (of_model, of_graph) in self.edge_types.iter().zip(&graph.edge_types) {
+            if of_model.weighted && !of_graph.weighted {
+                return Some(
+                    "store the weights of its edges and partition it again, or train a model that reads none (without \
+                     `edge_weights`)",
+                );
+            }
+            if of_model.edge_dim > 0 && of_graph.edge_dim == 0 {
+                return Some(
+                    "store the features of its edges and partition it again, or train a model that reads none \
+                     (`no_edge_features`)",
+                );
+            }
+            if of_model.time_dim > 0 && of_graph.time_dim == 0 {
+                return Some(
+                    "store the times of its edges and partition it again, or train a model that reads none (without \
+                     `time_encoding`)",
+                );
+            }
+        }
+        None
     }
 
     /// Checks that there are node types and edge types, and that edge types join existing node types.

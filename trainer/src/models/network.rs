@@ -14,7 +14,7 @@ use super::node_model::NodeClassifier;
 use crate::error::ModelError;
 use edgecut_gnn::nn::{
     AnyTypedConv, BatchNorm, Dense, GraphNorm, HeteroShape, HiddenActivation, Incoming, LayerForm, LayerPass, Mode,
-    TimeEncoder, TypedConv, TypedConvInput, WeightInit, prefix,
+    TimeEncoder, TypedConv, TypedConvInput, VirtualNode, WeightInit, prefix,
 };
 use edgecut_gnn::ops::{Activation, DropoutMask, GnnBackend, Precision, Segments, masked, pool};
 use std::ops::Range;
@@ -66,6 +66,8 @@ pub struct Network<B: Backend> {
     pub output: Option<Dense<B>>,
     /// The encoder of the times between edges and seeds, if the model reads them.
     pub times: Option<TimeEncoder<B>>,
+    /// The virtual nodes before all layers but the first; empty without.
+    pub virtual_nodes: Vec<VirtualNode<B>>,
     settings: Settings,
 }
 
@@ -158,13 +160,21 @@ impl<B: Backend> Network<B> {
         }
         let time_dim = config.graph.time_dim();
         let times = if time_dim > 0 { Some(TimeEncoder::new(time_dim, init, device)) } else { None };
-        Self { encoders, layers, norms, outputs, output, times, settings: Settings(Box::new(config.clone())) }
+        let mut virtual_nodes = Vec::new();
+        for _ in (0..config.num_layers).filter(|&layer| config.has_virtual_node_before(layer)) {
+            virtual_nodes.push(VirtualNode::with_init(hidden, init, device));
+        }
+        let settings = Settings(Box::new(config.clone()));
+        Self { encoders, layers, norms, outputs, output, times, virtual_nodes, settings }
     }
 
     /// Sets the type in which matrices are multiplied for this model (mixed-precision training). The default is `f32`.
     pub fn set_precision(&mut self, precision: Precision) {
         for layer in &mut self.layers {
             layer.conv.set_precision(precision);
+        }
+        for virtual_node in &mut self.virtual_nodes {
+            virtual_node.set_precision(precision);
         }
         for dense in self.encoders.iter_mut().chain(&mut self.outputs).chain([&mut self.output]).flatten() {
             dense.set_precision(precision);
@@ -280,6 +290,7 @@ impl<B: GnnBackend> Network<B> {
         let mut rows = self.encode(input, mode)?;
         let mut parts = vec![Vec::new(); rows.len()];
         let mut greatest: Rows<B> = vec![None; rows.len()];
+        let mut of_virtual_node = None;
         for layer in 0..self.layers.len() {
             if config.readout == Readout::JumpingKnowledge {
                 add_parts(&mut parts, &rows, pooled);
@@ -287,6 +298,13 @@ impl<B: GnnBackend> Network<B> {
             // All layers of whole graphs read the same block.
             let at = if pooled.is_some() { 0 } else { layer };
             let segments = pooled.map(|(segments, _)| segments);
+            let virtual_node = layer.checked_sub(1).and_then(|before| self.virtual_nodes.get(before));
+            if let (Some(virtual_node), Some(segments)) = (virtual_node, segments) {
+                // A model of whole graphs has one node type.
+                for rows in rows.iter_mut().flatten() {
+                    *rows = virtual_node.forward(rows.clone(), &mut of_virtual_node, segments, mode);
+                }
+            }
             rows = self.convolve(layer, rows, LayerInput { input, at, segments }, mode);
             if config.readout == Readout::JumpingKnowledgeMax {
                 let of_types = greatest.into_iter().zip(&rows);

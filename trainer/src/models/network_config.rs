@@ -64,6 +64,10 @@ pub struct NetworkConfig {
     /// ([`GraphNorm`](edgecut_gnn::nn::GraphNorm)). For models of whole graphs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub graph_norm: bool,
+    /// True if a virtual node of each graph reads all nodes before each layer but the first, and adds its row to theirs. For
+    /// models of whole graphs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub virtual_node: bool,
     /// Rows that the output layers read.
     #[serde(default, skip_serializing_if = "Readout::is_last")]
     pub readout: Readout,
@@ -204,6 +208,7 @@ impl NetworkConfig {
             layer_norm: false,
             batch_norm: false,
             graph_norm: false,
+            virtual_node: false,
             readout: Readout::Last,
             pooling: None,
             dropout: 0.0,
@@ -315,7 +320,7 @@ impl NetworkConfig {
 
     /// Describes the first block of the network that contradicts another one or has no effect.
     fn contradiction(&self) -> Option<String> {
-        let Self { num_layers, encoders, residual, layer_norm, batch_norm, graph_norm, .. } = *self;
+        let Self { num_layers, encoders, residual, layer_norm, batch_norm, graph_norm, virtual_node, .. } = *self;
         if !encoders && !self.graph.is_homogeneous() {
             return Some("a graph of several node types or edge types needs encoders (`encoders`)".into());
         }
@@ -327,6 +332,9 @@ impl NetworkConfig {
         }
         if graph_norm && self.pooling.is_none() {
             return Some("graph norm is for models of whole graphs: choose layer norm or batch norm".into());
+        }
+        if virtual_node && self.pooling.is_none() {
+            return Some("a virtual node is for models of whole graphs: leave `virtual_node` out".into());
         }
         if (self.pooling.is_some() || !encoders) && self.outputs.len() != 1 {
             return Some("a network without encoders or with pooling has one output".into());
@@ -348,6 +356,11 @@ impl NetworkConfig {
             (layer_norm, "layer norm applies to the input of all layers but the first", Self::reads_hidden_rows),
             (batch_norm, "batch norm applies to the output of all layers but the last", Self::computes_hidden_rows),
             (graph_norm, "graph norm applies to the output of all layers but the last", Self::computes_hidden_rows),
+            (
+                virtual_node,
+                "a virtual node passes rows on before all layers but the first",
+                Self::has_virtual_node_before,
+            ),
         ];
         for (is_set, what, applies) in effects {
             // A model without convolutions has none of these blocks.
@@ -433,6 +446,11 @@ impl NetworkConfig {
     /// Returns true if a layer computes rows of the hidden width instead of logits.
     pub(super) fn computes_hidden_rows(&self, layer: usize) -> bool {
         self.encoders || !self.is_result(layer)
+    }
+
+    /// Returns true if nodes pass their rows through a virtual node before a layer.
+    pub(super) fn has_virtual_node_before(&self, layer: usize) -> bool {
+        self.virtual_node && layer > 0
     }
 
     /// Returns true if the input of a layer is added to its output.

@@ -161,9 +161,7 @@ pub(crate) fn check_fit(
     };
     let asked = NodeTrainingConfig { training, scoring: config.scoring.clone() };
     let expected = self::model_config(graph, &asked)?;
-    if let Some(what) = model.graph.difference(&expected.graph) {
-        return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
-    }
+    model.graph.check_graph(&expected.graph)?;
     if (&model.outputs, model.num_layers) == (&expected.outputs, expected.num_layers) {
         return Ok(());
     }

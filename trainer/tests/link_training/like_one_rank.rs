@@ -168,6 +168,7 @@ fn ranks_together_train_like_one() {
             decoder: decoder.parse().expect("a decoder"),
             loss: loss.parse().expect("a loss"),
             n3_weight,
+            hard_negatives: if ["bilinear", "complex"].contains(&decoder) { Some(3) } else { None },
             weighted_loss: loss.starts_with("bpr") || loss == "softmax",
             num_negatives: THINGS - LIKED,
             exclude_positives: true,

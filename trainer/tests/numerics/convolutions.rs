@@ -72,6 +72,7 @@ fn networks(kind: ConvKind) -> Vec<NetworkConfig> {
             }
             if network.pooling.is_some() {
                 networks.push(NetworkConfig { readout, graph_norm: true, batch_norm: false, ..network.clone() });
+                networks.push(NetworkConfig { readout, virtual_node: true, ..network.clone() });
             }
         }
     }

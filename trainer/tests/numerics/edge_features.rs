@@ -9,7 +9,7 @@ use burn::tensor::activation::{leaky_relu, relu, softmax};
 use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_gnn::nn::{
     AnyConv, Conv, ConvInput, ConvKind, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, EdgeWeighting, FlagValues,
-    GatConv, GcnNorm, GineConv, LayerForm, LayerPass, Mode, TransformerConv, WeightInit,
+    GatConv, GcnNorm, GineConv, LayerForm, LayerPass, Mode, PnaConv, TransformerConv, WeightInit,
 };
 use edgecut_gnn::ops::{Activation, AttentionVersion, Block};
 
@@ -181,6 +181,36 @@ fn slow_gine(layer: &GineConv<Grad>, x: Matrix, rows: &Rows) -> Matrix {
     output * Tensor::from_data(TensorData::new(has_edges, [rows.block.num_dst(), 1]), &Default::default())
 }
 
+/// Computes the layer with a row per edge, as PyG's `PNAConv` does.
+fn slow_pna(layer: &PnaConv<Grad>, x: Matrix, rows: &Rows, mean_degree: f64) -> Matrix {
+    let own = rows.of_destinations(&x);
+    let edge = layer.edge.as_ref().expect("edge features");
+    let of_edges = rows.edges.clone().matmul(edge.weight.val()) + row(&edge.bias);
+    let messages = Tensor::cat(vec![rows.by_destination(own.clone()), rows.by_source(x), of_edges], 1);
+    let messages = messages.matmul(layer.pre.weight.val()) + row(&layer.pre.bias);
+    let [_, width] = messages.dims();
+    let scaled = rows.by_row(&messages, |_, edges| {
+        let [count, _] = edges.dims();
+        if count == 0 {
+            return Tensor::zeros([1, 12 * width], &edges.device());
+        }
+        let mean = edges.clone().mean_dim(0);
+        let variance = edges.clone().powi_scalar(2).mean_dim(0) - mean.clone().powi_scalar(2);
+        let is_small = variance.clone().lower_equal_elem(1e-5);
+        let deviation = variance.clamp_min(1e-5).sqrt().mask_fill(is_small, 0.0);
+        let all = Tensor::cat(vec![mean, edges.clone().min_dim(0), edges.max_dim(0), deviation], 1);
+        let scale = (count as f64 + 1.0).ln() / (mean_degree + 1.0).ln();
+        Tensor::cat(vec![all.clone(), all.clone() * scale, all / scale], 1)
+    });
+    match (&layer.post_bias, &layer.lin) {
+        (Some(bias), Some(lin)) => {
+            let output = Tensor::cat(vec![own, scaled], 1).matmul(layer.post.val()) + row(bias);
+            output.matmul(lin.weight.val()) + row(&lin.bias)
+        }
+        _ => scaled.matmul(layer.post.val()),
+    }
+}
+
 /// The weights of a layer that aggregates the rows of neighbors and edges, and the settings of the aggregation.
 struct Aggregating<'a> {
     neighbors: &'a Param<Tensor<Grad, 2>>,
@@ -312,6 +342,9 @@ fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
                 }
                 (AnyConv::Transformer(layer), _) => slow_transformer(layer, x, &rows, heads),
                 (AnyConv::Gine(layer), _) => slow_gine(layer, x, &rows),
+                (AnyConv::Pna(layer), ConvKind::Pna(settings)) => {
+                    slow_pna(layer, x, &rows, settings.mean_degree as f64)
+                }
                 (AnyConv::Sage(_) | AnyConv::GraphConv(_), _) => {
                     Aggregating::of(&layer, kind).slow(x, &rows, None, false)
                 }
@@ -321,7 +354,54 @@ fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 6 * 3);
+    assert_eq!(compared, 7 * 3);
+}
+
+/// Returns the output of a layer over rows, and the gradient of the input.
+fn output_and_gradient(layer: &PnaConv<Grad>, rows: &Rows, features: Option<Matrix>) -> Vec<f64> {
+    let x = rows.x.clone().detach().require_grad();
+    let output = layer.convolve(ConvInput {
+        x: x.clone(),
+        x_dst: rows.x_dst.clone(),
+        block: &rows.block,
+        edges: EdgeData { features, ..EdgeData::default() },
+        pass: LayerPass::new(Mode::Eval, 0),
+        activation: Activation::Identity,
+    });
+    let gradients = output.clone().powi_scalar(2).sum().backward();
+    [values(output), values(x.grad(&gradients).expect("a gradient"))].concat()
+}
+
+/// Features of edges that are 0 change nothing but by the bias of their encoder: without features, the layer computes no
+/// rows of edges.
+#[test]
+fn principal_aggregation_without_features_equals_that_with_zeros() {
+    let device = Default::default();
+    let kind = ConvKind::from_flags("pna", FlagValues::new()).expect("defaults are valid");
+    for role in [ConvRole::Hidden, ConvRole::EdgeType { between_types: true }] {
+        let is_message = matches!(role, ConvRole::EdgeType { .. });
+        let rows = Rows::new(37, 8, is_message);
+        let mut shape = ConvShape { in_channels: 8, out_channels: 6, edge_channels: 3, role, batch_norm: false };
+        let with_zeros = kind.init::<Grad>(shape, &mut WeightInit::new(5), &device);
+        shape.edge_channels = 0;
+        let without = kind.init::<Grad>(shape, &mut WeightInit::new(5), &device);
+        let (AnyConv::Pna(with_zeros), AnyConv::Pna(mut without)) = (with_zeros, without) else {
+            unreachable!("layers of principal aggregation were made")
+        };
+        let pre = with_zeros.pre.weight.val().slice([0..16, 0..8]).detach();
+        let bias = with_zeros.edge.as_ref().expect("edge features").bias.val();
+        let of_bias = bias.unsqueeze::<2>().matmul(with_zeros.pre.weight.val().slice([16..24, 0..8]));
+        let of_bias: Tensor<Grad, 1> = with_zeros.pre.bias.val() + of_bias.squeeze::<1>();
+        without.pre.weight = Param::from_tensor(pre);
+        without.pre.bias = Param::from_tensor(of_bias.detach());
+        without.post = with_zeros.post.clone();
+        without.post_bias = with_zeros.post_bias.clone();
+        without.lin = with_zeros.lin.clone();
+        let zeros = Tensor::zeros([rows.block.num_edges(), 3], &device);
+        // The deviation is computed from rows that differ by a constant.
+        let found = output_and_gradient(&without, &rows, None);
+        assert_close(&found, &output_and_gradient(&with_zeros, &rows, Some(zeros)), 1e-5, &format!("{role:?}"));
+    }
 }
 
 #[test]

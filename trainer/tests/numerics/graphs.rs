@@ -10,7 +10,7 @@ use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::GraphBatch;
-use edgecut_gnn::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, GraphNorm, Order, WeightInit};
+use edgecut_gnn::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, GraphNorm, Order, VirtualNode, WeightInit};
 use edgecut_gnn::ops::{
     Activation, BatchGraph, BatchNormalization, Block, DropoutKey, DropoutMask, GnnBackend, Segments, batch_norm,
     dropout, pool,
@@ -191,6 +191,64 @@ fn graph_normalisation_equals_that_of_pyg() {
     }
 }
 
+/// The start of the nodes of three graphs, the second of which has none.
+const OFFSETS: [usize; 4] = [0, 2, 2, 5];
+
+/// Passes rows through virtual nodes graph by graph, with burn's own operations.
+fn slow_virtual_nodes(layers: &[VirtualNode<Grad>], mut rows: Tensor<Grad, 2>) -> Tensor<Grad, 2> {
+    let mut of_graphs: Vec<Tensor<Grad, 2>> = vec![Tensor::zeros([1, 4], &Default::default()); 3];
+    for layer in layers {
+        let mut graphs = Vec::new();
+        for (row, ends) in of_graphs.iter_mut().zip(OFFSETS.windows(2)) {
+            if ends[0] == ends[1] {
+                continue;
+            }
+            let nodes = rows.clone().slice([ends[0]..ends[1], 0..4]);
+            let read = row.clone() + nodes.clone().sum_dim(0);
+            let [first, second] = [0, 1].map(|at| &layer.mlp.layers[at]);
+            let hidden = relu(read.matmul(first.weight.val()) + first.bias.val().unsqueeze());
+            *row = hidden.matmul(second.weight.val()) + second.bias.val().unsqueeze();
+            graphs.push(nodes + row.clone());
+        }
+        rows = Tensor::cat(graphs, 0);
+    }
+    rows
+}
+
+/// Two virtual nodes one after the other, so that the second one adds the row of the first.
+#[test]
+fn virtual_nodes_equal_their_formula_forward_and_backward() {
+    let segments = Segments::new(OFFSETS.map(|offset| offset as u32).to_vec()).expect("segments");
+    let mut init = WeightInit::new(3);
+    let layers = [(); 2].map(|()| VirtualNode::<Grad>::with_init(4, &mut init, &Default::default()));
+    let x = Draws(12).matrix::<Grad>(5, 4);
+    let mut results = Vec::new();
+    for is_slow in [false, true] {
+        let x = x.clone().detach().require_grad();
+        let rows = if is_slow {
+            slow_virtual_nodes(&layers, x.clone())
+        } else {
+            let mut row = None;
+            layers.iter().fold(x.clone(), |rows, layer| layer.forward(rows, &mut row, &segments, Mode::Eval))
+        };
+        let gradients = rows.clone().powi_scalar(2).sum().backward();
+        let mut all = [values(rows), values(x.grad(&gradients).expect("x"))].concat();
+        for layer in &layers {
+            all.extend(values(layer.mlp.layers[0].weight.grad(&gradients).expect("weights")));
+            all.extend(values(layer.mlp.layers[1].bias.grad(&gradients).expect("a bias")));
+        }
+        results.push(all);
+    }
+    assert_close(&results[0], &results[1], 1e-9, "virtual nodes");
+    let alone =
+        NetworkConfig { virtual_node: true, ..NetworkConfig::whole_graphs(ConvKind::Gcn(GcnSettings), 3, 8, 3, 1) };
+    let error = alone.validate().expect_err("one layer").to_string();
+    assert!(error.contains("before all layers but the first, but the model has 1"), "{error}");
+    let of_nodes = NetworkConfig { virtual_node: true, ..NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 3, 8, 3, 2) };
+    let error = of_nodes.validate().expect_err("a model of nodes").to_string();
+    assert!(error.contains("a virtual node is for models of whole graphs"), "{error}");
+}
+
 #[test]
 fn batch_normalisation_does_not_depend_on_the_number_of_threads() {
     let mut draws = Draws(33);
@@ -357,11 +415,13 @@ fn convolutions() -> [ConvKind; 4] {
 fn graphs_side_by_side_are_as_each_alone() {
     for conv in convolutions() {
         let readouts = [Readout::Last, Readout::JumpingKnowledge, Readout::JumpingKnowledgeMax];
-        for (readout, graph_norm) in readouts.map(|readout| [(readout, false), (readout, true)]).concat() {
+        let blocks = [(false, false), (true, false), (false, true)];
+        for (readout, (graph_norm, virtual_node)) in readouts.map(|readout| blocks.map(|of| (readout, of))).concat() {
             for pooling in POOLINGS {
                 let config = NetworkConfig {
                     readout,
                     graph_norm,
+                    virtual_node,
                     batch_norm: !graph_norm,
                     pooling: Some(Pooling { aggregation: pooling, dropout: 0.0 }),
                     ..NetworkConfig::whole_graphs(conv, 3, 8, 3, 2)

@@ -8,6 +8,7 @@ mod gin;
 mod gine;
 mod graph_conv;
 mod hgt;
+mod pna;
 mod rgcn;
 mod sage;
 mod transformer;
@@ -18,6 +19,7 @@ pub use gin::{GinConv, GinConvConfig, GinSettings};
 pub use gine::{GineConv, GineSettings};
 pub use graph_conv::{GraphConv, GraphConvSettings};
 pub use hgt::{HgtConv, HgtSettings};
+pub use pna::{PnaConv, PnaSettings};
 pub use rgcn::{RgcnConv, RgcnConvConfig, RgcnSettings};
 pub use sage::{SageConv, SageConvConfig, SageSettings};
 pub use transformer::{TransformerConv, TransformerSettings};
@@ -308,6 +310,8 @@ convolutions! {
         Gine(GineSettings, GineConv),
         /// A graph transformer.
         Transformer(TransformerSettings, TransformerConv),
+        /// Principal neighbourhood aggregation.
+        Pna(PnaSettings, PnaConv),
     }
     per_layer {
         /// A relational graph convolutional network.

@@ -36,12 +36,12 @@ pub(crate) struct PredictArgs {
     /// Write a row per edge of the model's edge type, for models of `train edge`: all edges, or the labeled edges of a split
     #[arg(long, value_enum, value_name = "all|train|valid|test", help_heading = "Prediction")]
     pub(crate) edges: Option<EdgeSelection>,
-    /// Write the inputs that each prediction of a node, or with --edges of an edge, rests on, instead of predictions: features
-    /// and learned embeddings of the nodes of its neighborhood, and features of edges, with their contributions
-    /// (integrated gradients). Without --num-neighbors, neighborhoods are those of predictions
+    /// Write the inputs that each prediction of a node, with --edges of an edge, or with --graphs of a graph, rests on, instead
+    /// of predictions: features and learned embeddings of the nodes of its neighborhood, and features of edges, with their
+    /// contributions (integrated gradients). Without --num-neighbors, neighborhoods are those of predictions
     #[arg(long, help_heading = "Prediction")]
     pub(crate) explain: bool,
-    /// --explain: the most rows of each kind per node or edge: nodes, features of nodes, edges, features of edges [default:
+    /// --explain: the most rows of each kind per node, edge or graph: nodes, features of nodes, edges, features of edges [default:
     /// 10]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
     pub(crate) explain_top: Option<u32>,
@@ -49,7 +49,7 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
     pub(crate) explain_steps: Option<u32>,
     /// --explain: the output to explain, by its number from 0: a class, a label or a number [default: the greatest one of
-    /// each node or edge]
+    /// each node, edge or graph]
     #[arg(long, value_name = "N", help_heading = "Prediction")]
     pub(crate) explain_output: Option<u32>,
     /// Node type to write [default: the type that the model classifies, or the only one. --output table: the only one
@@ -102,11 +102,12 @@ pub(crate) struct PredictArgs {
     /// With times: predict for all nodes as of this time, in the unit of the graph's times [default: the time of each node]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Prediction")]
     pub(crate) seed_time: Option<i64>,
-    /// Start of the embeddings of nodes that the saved model has no rows for: zero, the mean of the saved rows, or random
+    /// Start of the embeddings of nodes that the saved model has no rows for: zero, the mean of the saved rows, the
+    /// mean of the saved rows of their neighbors, or random
     /// [default: mean]
-    #[arg(long, value_name = "zero|mean|random", help_heading = "Prediction")]
+    #[arg(long, value_name = "zero|mean|neighbors|random", help_heading = "Prediction")]
     pub(crate) new_embeddings: Option<NewEmbeddings>,
-    /// With sampled neighbors or --explain: nodes or edges per batch [default: 1024, with --explain 64]
+    /// With sampled neighbors or --explain: nodes, edges or graphs per batch [default: 1024, with --explain 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
     pub(crate) batch_size: Option<u32>,
     /// With sampled neighbors or --new-embeddings random: random seed [default: 0]

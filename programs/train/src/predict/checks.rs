@@ -1,7 +1,7 @@
 //! Checks of the flags of `train predict` against each other.
 
 use super::args::{Format, PredictArgs, Rows};
-use super::request::Request::{self, Edges, Explanations, Graphs, Nodes, Pairs, Table, TopK};
+use super::request::Request::{self, Edges, Explanations, GraphExplanations, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
 use crate::tasks::TASKS;
 use anyhow::bail;
@@ -32,13 +32,13 @@ pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--edges: a model for edges has embeddings of nodes and none of edges: use --output prediction, probability or logit"
     } else if request == Edges && args.format == Format::Npy {
         "--edges writes tables with both ends of each edge: add --format csv or parquet"
-    } else if request == Explanations && args.output != Rows::Prediction {
+    } else if args.explain && args.output != Rows::Prediction {
         "--explain explains the score of a prediction: leave out --output"
-    } else if request == Explanations && args.format == Format::Npy {
+    } else if args.explain && args.format == Format::Npy {
         "--explain writes a table: add --format csv or parquet"
     } else if request == Explanations && args.edges.is_some() && args.nodes != "all" {
         "--explain explains nodes or edges: leave out --nodes or --edges"
-    } else if request == Explanations && args.device.mixed_precision.is_some() {
+    } else if args.explain && args.device.mixed_precision.is_some() {
         "--explain computes gradients in f32: leave out --mixed-precision"
     } else if request == Pairs && args.pairs.is_none() {
         "--pairs is missing: --output score needs a file of sources and destinations"
@@ -46,7 +46,7 @@ pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--sources is missing: --output top-k needs all, or a file of ids"
     } else if request == TopK && args.top_k.is_none() {
         "--top-k is missing: --output top-k needs the number of destinations per source"
-    } else if request == Graphs && args.part.dataset.is_none() {
+    } else if [Graphs, GraphExplanations].contains(&request) && args.part.dataset.is_none() {
         "--dataset is missing: --graphs needs the name of the set of graphs, as train graph does"
     } else if args.ogb_submission.is_some() && ![Rows::Prediction, Rows::Class].contains(&args.output) {
         "--ogb-submission contains classes: leave out --output, or the submission"
@@ -94,6 +94,8 @@ fn is_file(text: &str) -> bool {
 
 fn flags(args: &PredictArgs) -> Vec<Flag> {
     const READ_PARTS: &[Request] = &[Nodes, Edges, Explanations, Pairs, TopK];
+    const EXPLAINED: &[Request] = &[Explanations, GraphExplanations];
+    const DATA: &[Request] = &[Nodes, Edges, Pairs, TopK, Graphs, Explanations, GraphExplanations];
     let part = &args.part;
     let is_random_start = args.new_embeddings == Some(NewEmbeddings::Random);
     let whole = &part.whole;
@@ -106,12 +108,12 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--num-neighbors", args.num_neighbors.is_some(), &[Nodes, Edges, Explanations]),
         ("--time-attr", args.time_attr.is_some(), &[Nodes, Edges, Explanations]),
         ("--seed-time", args.seed_time.is_some(), &[Nodes, Edges, Explanations]),
-        ("--batch-size", args.batch_size.is_some(), &[Nodes, Edges, Explanations]),
+        ("--batch-size", args.batch_size.is_some(), &[Nodes, Edges, Explanations, GraphExplanations]),
         ("--seed", args.seed.is_some() && !is_random_start, &[Nodes, Edges, Explanations]),
-        ("--explain-top", args.explain_top.is_some(), &[Explanations]),
-        ("--explain-steps", args.explain_steps.is_some(), &[Explanations]),
-        ("--explain-output", args.explain_output.is_some(), &[Explanations]),
-        ("--graphs", args.graphs.is_some(), &[Graphs]),
+        ("--explain-top", args.explain_top.is_some(), EXPLAINED),
+        ("--explain-steps", args.explain_steps.is_some(), EXPLAINED),
+        ("--explain-output", args.explain_output.is_some(), EXPLAINED),
+        ("--graphs", args.graphs.is_some(), &[Graphs, GraphExplanations]),
         ("--edges", args.edges.is_some(), &[Edges, Explanations]),
         ("--pairs", args.pairs.is_some(), &[Pairs]),
         ("--sources", args.sources.is_some(), &[TopK]),
@@ -123,8 +125,8 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--new-embeddings", args.new_embeddings.is_some(), READ_PARTS),
         ("--scratch-dir", args.scratch_dir.is_some(), &[Nodes, Edges, Pairs, TopK]),
         ("--servers", part.servers.is_some(), READ_PARTS),
-        ("--dataset-root-dir", part.dataset_root_dir.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs, Explanations]),
-        ("--dataset", part.dataset.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs, Explanations]),
+        ("--dataset-root-dir", part.dataset_root_dir.is_some(), DATA),
+        ("--dataset", part.dataset.is_some(), DATA),
         ("--feature-dtype", part.feature_dtype.is_some(), READ_PARTS),
         ("--map-edges", part.map_edges, READ_PARTS),
         ("--copy-edges", part.copy_edges, READ_PARTS),

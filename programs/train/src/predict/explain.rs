@@ -81,8 +81,8 @@ fn of_nodes<B: TrainingBackend>(
         (model_of::<NodeTask, B>(model), classified)
     else {
         bail!(UsageError(format!(
-            "--explain explains predictions of nodes, and with --edges of edges, which {} does not make: load a model of \
-             train node, or of train edge with --edges",
+            "--explain explains predictions of nodes, with --edges of edges, and with --graphs of graphs, which {} does not make: load a model of \
+             train node, of train edge with --edges, or of train graph with --graphs",
             args.load_model.display()
         )));
     };
@@ -154,7 +154,7 @@ fn of_edges<B: TrainingBackend>(
 }
 
 /// Returns the request that the flags describe.
-fn request(args: &PredictArgs, sampler: SamplerConfig, decision: Decision) -> ExplanationConfig {
+pub(super) fn request(args: &PredictArgs, sampler: SamplerConfig, decision: Decision) -> ExplanationConfig {
     let mut request = ExplanationConfig::new(sampler);
     request.decision = decision;
     request.time = args.seed_time;
@@ -167,17 +167,17 @@ fn request(args: &PredictArgs, sampler: SamplerConfig, decision: Decision) -> Ex
     request
 }
 
-/// The nodes or edges whose predictions are explained.
-struct Targets {
+/// The nodes, edges or graphs whose predictions are explained.
+pub(super) struct Targets {
     /// The names of the columns of original ids, of the output and of the rank.
-    ids: &'static [&'static str],
+    pub(super) ids: &'static [&'static str],
     /// By original id of a target, the column of table ids and the node type.
-    names: Vec<(&'static str, NodeTypeId)>,
-    classes: Option<ClassNames>,
+    pub(super) names: Vec<(&'static str, NodeTypeId)>,
+    pub(super) classes: Option<ClassNames>,
 }
 
 /// The only file of explanations, which rank 0 writes, and the names in it.
-struct ExplanationFile {
+pub(super) struct ExplanationFile {
     targets: Targets,
     features: FeatureNames,
     /// The table ids of nodes by node type; `None` for types whose ids are row numbers.
@@ -190,7 +190,7 @@ struct ExplanationFile {
 
 /// The number of explanations, and their quality.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     targets: u64,
     rows: u64,
     /// The number of targets whose score or contributions are not finite.
@@ -215,7 +215,18 @@ impl ExplanationFile {
             nodes.push(NodeNames::open(args, graph, node_type, world)?);
         }
         let ends = part.edge_type_ids().map(|e| [part.edges(e).src_type, part.edges(e).dst_type]).collect();
-        let features = FeatureNames::read(args, part.meta())?;
+        Self::new(args, targets, FeatureNames::read(args, part.meta())?, nodes, ends, world)
+    }
+
+    /// Creates the file on rank 0 for inputs with these names. `nodes` are by node type, `ends` by edge type.
+    pub(super) fn new(
+        args: &PredictArgs,
+        targets: Targets,
+        features: FeatureNames,
+        nodes: Vec<Option<NodeNames>>,
+        ends: Vec<[NodeTypeId; 2]>,
+        world: &ProcessGroup,
+    ) -> anyhow::Result<Self> {
         let mut file = Self { targets, features, nodes, ends, table: None, found: Found::default() };
         if world.rank() == 0 {
             let shape = ValueShape::Named(NUMBERS);
@@ -248,7 +259,7 @@ impl ExplanationFile {
     }
 
     /// Appends the rows of explanations. Every rank must call this with the same explanations.
-    fn push(&mut self, explanations: &[Explanation], world: &mut ProcessGroup) -> anyhow::Result<()> {
+    pub(super) fn push(&mut self, explanations: &[Explanation], world: &mut ProcessGroup) -> anyhow::Result<()> {
         let found = self.find_names(explanations, world)?;
         for explanation in explanations {
             self.found.add(explanation);
@@ -354,7 +365,7 @@ impl ExplanationFile {
     }
 
     /// Completes the file. Every rank must call this.
-    fn finish(self, world: &mut ProcessGroup) -> anyhow::Result<Found> {
+    pub(super) fn finish(self, world: &mut ProcessGroup) -> anyhow::Result<Found> {
         if let Some(table) = self.table {
             table.commit()?;
         }
@@ -412,10 +423,14 @@ impl Found {
         self.largest_error = self.largest_error.max((explanation.sum - change).abs());
     }
 
-    fn report(&self, args: &PredictArgs, compute_seconds: f64) -> anyhow::Result<()> {
+    pub(super) fn report(&self, args: &PredictArgs, compute_seconds: f64) -> anyhow::Result<()> {
         let Self { targets, rows, not_finite, largest_change, largest_error } = *self;
         let largest_gap = if largest_change > 0.0 { largest_error / largest_change } else { 0.0 };
-        let what = if args.edges.is_some() { "edges" } else { "nodes" };
+        let what = match (&args.graphs, args.edges) {
+            (Some(_), _) => "graphs",
+            (None, Some(_)) => "edges",
+            (None, None) => "nodes",
+        };
         if largest_gap > LARGE_GAP {
             message!(
                 "note: contributions add up to the changes of scores with errors of up to {:.1} % of the largest change: \

@@ -2,7 +2,7 @@
 
 use super::args::PredictArgs;
 use anyhow::Context;
-use edgecut_graph::{Meta, TRANSFORMS_FILE};
+use edgecut_graph::{GraphDataset, Meta, TRANSFORMS_FILE};
 use edgecut_tables::Transforms;
 use edgecut_trainer::inference::ExplainedInput;
 
@@ -42,6 +42,13 @@ impl FeatureNames {
             edges.push(TypeNames { name, columns, feature_dim: of_type.feature_dim });
         }
         Ok(Self { nodes, edges })
+    }
+
+    /// Returns the names of a set of small graphs, whose columns have none.
+    pub(super) fn of_graphs(graphs: &GraphDataset) -> Self {
+        let nodes = TypeNames { name: "node".into(), columns: Vec::new(), feature_dim: graphs.feature_dim() };
+        let edges = TypeNames { name: "edge".into(), columns: Vec::new(), feature_dim: graphs.edge_dim() };
+        Self { nodes: vec![nodes], edges: vec![edges] }
     }
 
     /// Returns the name of the type of a node or an edge.

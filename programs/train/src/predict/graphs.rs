@@ -14,7 +14,7 @@ use crate::progress::reporter::percent;
 use crate::tasks::Open;
 use crate::tasks::graph::{GraphTask, load};
 use anyhow::{Context, bail};
-use edgecut_cluster::ReduceOp;
+use edgecut_cluster::{Cluster, ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::GraphSource;
@@ -43,26 +43,75 @@ struct GraphsResult<'a> {
     compute_seconds: f64,
 }
 
-pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
-    let text = args.graphs.as_deref().context("--graphs is missing")?;
-    let name = args.part.dataset.as_deref().context("--dataset is missing")?;
-    let selected = Ids::read("--graphs", text, "graph id")?;
-    let dir = args.part.dataset_root_dir.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIR));
-    let source = GraphSource::new(name, dir);
-    let old = prepare_out(args, rank)?;
-    let flags = PredictFlags { args, listed: selected.checksum() };
-    job::run(&args.job, rank, format!("graphs {name}"), &flags, |Job { cluster, world, .. }| {
-        let start = Instant::now();
-        let dataset = Arc::new(share_graphs(cluster, || load(&source))?);
+/// The graphs that the flags select.
+pub(super) struct SelectedGraphs {
+    pub(super) ids: Ids,
+    /// The value of `--graphs`.
+    text: String,
+    /// The value of `--dataset`.
+    name: String,
+    source: GraphSource,
+}
+
+/// A set of graphs, and a saved model for them.
+pub(super) struct OpenGraphs<B: TrainingBackend> {
+    pub(super) dataset: Arc<GraphDataset>,
+    pub(super) decision: Decision,
+    pub(super) open: Open<GraphTask, B>,
+}
+
+impl SelectedGraphs {
+    /// Reads the flags and the ids that they name.
+    pub(super) fn read(args: &PredictArgs) -> anyhow::Result<Self> {
+        let text = args.graphs.clone().context("--graphs is missing")?;
+        let name = args.part.dataset.clone().context("--dataset is missing")?;
+        let ids = Ids::read("--graphs", &text, "graph id")?;
+        let dir = args.part.dataset_root_dir.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIR));
+        let source = GraphSource::new(&name, dir);
+        Ok(Self { ids, text, name, source })
+    }
+
+    /// Returns the description of the set for the identity of the job.
+    pub(super) fn description(&self) -> String {
+        format!("graphs {}", self.name)
+    }
+
+    /// Reads the set and the model. Every rank must call this.
+    ///
+    /// # Errors
+    /// A model that is not for graphs, or not for these, and graphs that do not exist.
+    pub(super) fn open<B: TrainingBackend>(
+        &self,
+        args: &PredictArgs,
+        cluster: &Cluster,
+        world: &mut ProcessGroup,
+        device: &B::Device,
+    ) -> anyhow::Result<OpenGraphs<B>> {
+        let dataset = Arc::new(share_graphs(cluster, || load(&self.source))?);
         let Opened { saved, model, .. } = open::<B>(args, None, world, device)?;
-        let Some(Open { model, config, outputs: Some(outputs), .. }) = model_of::<GraphTask, B>(model) else {
+        let Some(open) = model_of::<GraphTask, B>(model) else {
             bail!(UsageError(format!(
                 "--graphs: {} is not a model of train graph: load one, or leave out --graphs",
                 args.load_model.display()
             )));
         };
-        saved.check_graphs(&dataset, &config)?;
-        check_ids(&format!("--graphs {text}"), selected.listed().unwrap_or_default(), "graph", dataset.num_graphs())?;
+        saved.check_graphs(&dataset, &open.config)?;
+        let listed = self.ids.listed().unwrap_or_default();
+        check_ids(&format!("--graphs {}", self.text), listed, "graph", dataset.num_graphs())?;
+        Ok(OpenGraphs { dataset, decision: saved.decision(), open })
+    }
+}
+
+pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    let selection = SelectedGraphs::read(args)?;
+    let selected = &selection.ids;
+    let old = prepare_out(args, rank)?;
+    let flags = PredictFlags { args, listed: selected.checksum() };
+    job::run(&args.job, rank, selection.description(), &flags, |Job { cluster, world, .. }| {
+        let start = Instant::now();
+        let OpenGraphs { dataset, decision, open } = selection.open::<B>(args, cluster, world, device)?;
+        let Open { model, config, outputs, .. } = open;
+        let outputs = outputs.context("the outputs of the model have no meaning")?;
         let num_graphs = selected.len(dataset.num_graphs());
         let (wanted, width) = match args.output {
             Rows::Embedding => (WantedGraphRows::Pooled, config.pooled_channels().context("the model is too large")?),
@@ -72,7 +121,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             args,
             stem: "predictions",
             columns: Columns::of_outputs(&["graph_id"], args.output, outputs, width)?,
-            decision: saved.decision(),
+            decision,
             num_rows: num_graphs,
             width,
             block: BLOCK,

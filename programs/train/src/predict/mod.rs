@@ -5,6 +5,7 @@ mod checks;
 mod class_names;
 mod edges;
 mod explain;
+mod explain_graphs;
 mod failure;
 mod feature_names;
 mod files;
@@ -63,6 +64,7 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
         Request::Nodes => nodes::run::<B>(args, rank, device),
         Request::Edges => edges::run::<B>(args, rank, device),
         Request::Explanations => explain::run::<B>(args, rank, device),
+        Request::GraphExplanations => explain_graphs::run::<B>(args, rank, device),
         Request::Pairs => pairs::run::<B>(args, rank, device),
         Request::TopK => top_k::run::<B>(args, rank, device),
         Request::Graphs => graphs::run::<B>(args, rank, device),

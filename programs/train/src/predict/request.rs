@@ -11,6 +11,8 @@ pub(super) enum Request {
     Edges,
     /// The inputs that predictions of nodes or edges rest on.
     Explanations,
+    /// The inputs that predictions of whole graphs rest on.
+    GraphExplanations,
     /// Rows of whole graphs.
     Graphs,
     /// Scores of node pairs.
@@ -26,7 +28,7 @@ pub(super) enum Request {
 impl Request {
     pub(super) fn of(args: &PredictArgs) -> Self {
         if args.explain {
-            return Self::Explanations;
+            return if args.graphs.is_some() { Self::GraphExplanations } else { Self::Explanations };
         }
         match args.output {
             Rows::Score => Self::Pairs,
@@ -54,6 +56,7 @@ impl Request {
             Self::Nodes => "rows of nodes (--output prediction, class, probability, logit or embedding)",
             Self::Edges => "rows of edges (--edges with --output prediction, class, probability or logit)",
             Self::Explanations => "--explain",
+            Self::GraphExplanations => "--explain --graphs",
             Self::Graphs => {
                 "rows of graphs (--graphs with --output prediction, class, probability, logit or embedding)"
             }

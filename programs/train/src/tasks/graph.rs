@@ -323,6 +323,7 @@ fn settings_of(conv: &ConvArgs<OnGraphs>, config: &GraphTrainingConfig, saved: &
     settings.push(Setting::new("residual", config.residual, saved.residual));
     settings.push(Setting::new("layer_norm", config.layer_norm, saved.layer_norm));
     settings.push(Setting::new("graph_norm", config.graph_norm, saved.graph_norm));
+    settings.push(Setting::new("virtual_node", config.virtual_node, saved.virtual_node));
     settings
 }
 

@@ -1,4 +1,4 @@
-//! The inputs that the score of a node or an edge rests on.
+//! The inputs that the score of a node, an edge or a whole graph rests on.
 //!
 //! Contributions are integrated gradients (Sundararajan, Taly and Yan, "Axiomatic attribution for deep networks", ICML
 //! 2017): an input `x` contributes `x ∫ ∂F(a X) / ∂x da` for `a` from 0 to 1, where `F` is the score and `X` are all
@@ -8,11 +8,13 @@
 //! Invariant: an explanation does not depend on parts or processes. Batches are stretches of a list that all ranks know, and
 //! each target has a neighborhood of its own.
 
+mod graphs;
 mod integrated_gradients;
 mod neighborhood;
 mod nodes;
 mod ranked;
 
+pub use graphs::explain_graphs;
 pub(crate) use integrated_gradients::Inputs;
 pub(crate) use neighborhood::Neighborhood;
 pub use nodes::explain_nodes;
@@ -21,7 +23,7 @@ pub(crate) use nodes::options;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::inference::{InferenceStep, PredictionJob};
+use crate::inference::{InferenceProgress, InferenceStep, PredictionJob};
 use crate::metrics::Decision;
 use crate::models::Mode;
 use burn::tensor::Tensor;
@@ -104,7 +106,7 @@ impl ExplanationConfig {
 /// The explanation of a score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The original id of the node, or the original ids of the source and the destination of the edge.
+    /// The original id of the node, the original ids of the source and the destination of the edge, or the number of the graph.
     pub target: Vec<u32>,
     /// The output that is explained.
     pub output: usize,
@@ -134,13 +136,29 @@ pub struct Contribution {
     pub contribution: f32,
 }
 
-/// A node or an edge that a score rests on, by original ids.
+/// A node or an edge that a score rests on, by original ids, or by the numbers of nodes in a small graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ExplainedInput {
     /// A node of the neighborhood.
     Node(NodeTypeId, u32),
     /// An edge from a source to a destination, of the neighborhood or the target itself.
     Edge(EdgeTypeId, u32, u32),
+}
+
+/// The job that computes explanations.
+pub struct ExplanationRun<'a, 'b, B: Backend> {
+    /// All ranks.
+    pub world: &'b mut ProcessGroup,
+    /// The device of this rank.
+    pub device: &'a B::Device,
+    /// The receiver of the progress.
+    pub progress: &'a dyn InferenceProgress,
+}
+
+impl<'a, 'b, B: Backend> From<PredictionJob<'a, 'b, B>> for ExplanationRun<'a, 'b, B> {
+    fn from(job: PredictionJob<'a, 'b, B>) -> Self {
+        Self { world: job.world, device: job.device, progress: job.progress }
+    }
 }
 
 /// The receiver of explanations. Every rank calls it with the explanations of all ranks, so it may use collectives.
@@ -164,7 +182,7 @@ pub(crate) fn explain_batches<B, M, T>(
     model: &M,
     embeddings: &Embeddings,
     config: &ExplanationConfig,
-    job: PredictionJob<'_, '_, B::InnerBackend>,
+    run: ExplanationRun<'_, '_, B::InnerBackend>,
     visit: &mut ExplanationVisitor<'_>,
 ) -> Result<(), TrainError>
 where
@@ -172,7 +190,7 @@ where
     B::InnerBackend: Backend<Device = B::Device>,
     T: ExplainedBatch<B, M>,
 {
-    let PredictionJob { world, device, progress, .. } = job;
+    let ExplanationRun { world, device, progress } = run;
     let num_steps = batches.size_hint().1.unwrap_or(0);
     for (step, prepared) in (1..).zip(batches) {
         let (neighborhood, batch) = prepared??;

@@ -1,10 +1,10 @@
-//! The nodes and edges of a batch of disjoint neighborhoods.
+//! The nodes and edges of a batch of disjoint neighborhoods, or of whole graphs.
 
 use super::integrated_gradients::{BatchContributions, RowContributions};
 use super::ranked::Ranked;
 use super::{ExplainedInput, Explanation};
 use crate::models::{GraphSchema, InputRows};
-use edgecut_dist_loader::MiniBatch;
+use edgecut_dist_loader::{GraphBatch, MiniBatch};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
 /// The ids of a batch, which its tensors lack.
@@ -52,6 +52,19 @@ impl Neighborhood {
             edges.push(Edges { indptr: of_type.indptr.clone(), indices: of_type.indices.clone(), src, dst });
         }
         Self { nodes, edges, targets: Vec::new(), target_type: None }
+    }
+
+    /// Reads the edges of a batch of whole graphs, which are the targets. Nodes have their number in their graph as id.
+    pub(crate) fn of_graphs(batch: &GraphBatch) -> Self {
+        let mut nodes = Nodes { original_ids: Vec::new(), targets: Vec::new(), feature_dim: batch.feature_dim };
+        for (ends, target) in batch.node_offsets.windows(2).zip(0..) {
+            let num_nodes = ends[1] - ends[0];
+            nodes.original_ids.extend(0..num_nodes);
+            nodes.targets.extend(std::iter::repeat_n(target, num_nodes as usize));
+        }
+        let edges = Edges { indptr: batch.indptr.clone(), indices: batch.indices.clone(), src: 0, dst: 0 };
+        let targets = batch.graphs.iter().map(|&graph| vec![graph]).collect();
+        Self { nodes: vec![nodes], edges: vec![edges], targets, target_type: None }
     }
 
     /// Sets the targets: the first nodes of a type.

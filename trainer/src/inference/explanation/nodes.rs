@@ -49,7 +49,7 @@ pub fn explain_nodes<'s, B: AutodiffGnnBackend>(
         let neighborhood = Neighborhood::of(&batch, &schema).with_target_nodes(node_type, num_seeds);
         Ok((neighborhood, TensorBatch::<B>::new(batch, &schema, options, &of_device)?))
     });
-    explain_batches(batches, &model, &embeddings, config, job, visit)
+    explain_batches(batches, &model, &embeddings, config, job.into(), visit)
 }
 
 impl<B: GnnBackend, M: NodeClassifier<B>> ExplainedBatch<B, M> for TensorBatch<B> {
