@@ -5,6 +5,10 @@
 //! the test instead. `EDGECUT_MAY_LACK` lists the needs that may be missing all the same, separated by commas.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod s3_server;
+
+pub use s3_server::{BUCKET, S3Server};
+
 use socket2::{Domain, Socket, Type};
 use std::fmt::Display;
 use std::io::Write;
@@ -38,6 +42,8 @@ pub enum Need {
     Python,
     /// The rights of root.
     Root,
+    /// A server with the interface of S3, of the Python package moto.
+    S3,
     /// Slurm and munge.
     Slurm,
     /// The kernel's look-up of the user behind a socket.

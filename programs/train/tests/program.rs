@@ -13,6 +13,7 @@ mod link_evaluation;
 mod link_processes;
 mod metrics_port;
 mod node_embeddings;
+mod object_stores;
 #[path = "../../../trainer/tests/plain_scores.rs"]
 mod plain_scores;
 mod predict;
