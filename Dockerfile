@@ -16,6 +16,8 @@ RUN cargo build --locked --release --workspace --exclude edgecut-benches --bins 
 
 FROM docker.io/library/debian:${DEBIAN}-slim
 COPY --from=build /programs/ /usr/local/bin/
+# The certificates by which the servers of object stores are known.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 # An unprivileged user. The volume for a job's output must be writable for it.
 USER 10001:10001
 CMD ["train", "--help"]

@@ -21,25 +21,26 @@ never edgecut-settings 'tokio.*' 'metis.*' 'burn.*' 'edgecut-(cli|output|status|
 never edgecut-cli 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-status 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cli|output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-report 'tokio.*' 'serde.*' 'edgecut-(cli|output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
+never edgecut-stores 'metis.*' 'burn.*' 'tarpc' 'clap.*' 'aws-lc.*' 'openssl' 'edgecut-(cli|output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-graph 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
-never edgecut-tables 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
+never edgecut-tables 'tokio.*' 'object_store' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-partition 'tokio.*' 'burn.*' 'tarpc' 'edgecut-(cluster|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-cluster 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-gpu 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-command 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|tables|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch|train|partition-graph|server)'
-never edgecut-launch 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer)'
+never edgecut-launch 'object_store' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer)'
 never edgecut-dist-sampler 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-dist-loader 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|trainer|launch)'
 never edgecut-server 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-gnn 'tokio.*' 'metis.*' 'tarpc' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(partition|launch)'
-# Libraries have no command lines, progress bars and formats of tables; `tables` reads tables.
+# Libraries have no command lines, progress bars, formats of tables and object stores; `tables` reads tables.
 for library in edgecut-settings edgecut-graph edgecut-partition edgecut-cluster edgecut-dist-sampler edgecut-dist-loader edgecut-gnn edgecut-trainer; do
-    never "$library" 'clap.*' 'indicatif' 'parquet' 'edgecut-(cli|status|report|train|partition-graph)'
+    never "$library" 'clap.*' 'indicatif' 'parquet' 'object_store' 'edgecut-(cli|stores|status|report|train|partition-graph)'
 done
 never edgecut-campaign 'metis.*' 'burn.*' 'tokio.*' 'edgecut-(cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-fuzz 'metis.*' 'edgecut-(partition|launch)'
-never edgecut-python 'burn.*' 'cubecl.*' 'edgecut-(gpu|trainer|launch)'
+never edgecut-python 'object_store' 'burn.*' 'cubecl.*' 'edgecut-(gpu|trainer|launch)'
 if cargo tree --quiet --package edgecut --package edgecut-server --package edgecut-launch --edges normal --format '{p} {f}' | grep fuzzing; then
     echo "only edgecut-fuzz may enable the feature fuzzing" >&2
     failed=1

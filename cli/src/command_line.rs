@@ -5,12 +5,13 @@ use crate::config_file::{Alias, FileFlag, flags_of_file};
 use crate::description::{description_if_asked, first_sentence};
 use crate::print_result;
 use crate::spelling::with_dashes;
+use crate::store_args::{GivenUrl, find_urls, with_paths};
 use crate::version::version;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command, Parser};
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A flag of PyG's or DGL's programs that has no meaning here. It is accepted, so that a tutorial's command works as
 /// written.
@@ -31,6 +32,25 @@ pub struct CommandLine<P> {
     pub args: P,
     /// A line about each flag that was left out or translated.
     pub notes: Vec<String>,
+    /// The URLs of object stores, which the program replaces by local paths.
+    pub urls: Vec<GivenUrl>,
+    /// The words, with the flags of a file, and the number of them that name the program and its subcommand.
+    words: Vec<OsString>,
+    num_names: usize,
+}
+
+impl<P: Parser> CommandLine<P> {
+    /// Parses the command line with local paths in place of its URLs. Returns the words without the program as well, for
+    /// processes that do the same.
+    ///
+    /// # Errors
+    /// A path that the parser rejects.
+    pub fn with_paths(&self, paths: &[(GivenUrl, PathBuf)]) -> Result<(P, Vec<OsString>), clap::Error> {
+        let mut words = with_paths(&self.words, self.num_names, paths);
+        let args = parse_from(words.clone(), &[])?;
+        words.remove(0);
+        Ok((args, words))
+    }
 }
 
 /// The differences of a program's command line from a plain one.
@@ -44,6 +64,8 @@ pub struct Dialect {
     pub has_config: bool,
     /// Names of flags in such files.
     pub aliases: &'static [Alias],
+    /// The ids of the flags and arguments that take URLs of object stores.
+    pub urls: &'static [&'static str],
 }
 
 /// Parses the command line of this process. Ends the process with status 2 if it is invalid, and with status 0 after
@@ -76,12 +98,28 @@ pub fn parse_words<P: Parser>(
     dialect: &Dialect,
 ) -> Result<CommandLine<P>, clap::Error> {
     let (args, notes) = translate(words, dialect.meaningless);
-    if !dialect.has_config {
-        return Ok(CommandLine { args: parse_from(args, dialect.essential)?, notes });
+    let (mut words, file) =
+        if dialect.has_config { with_file::<P>(args, dialect.aliases)? } else { (args, FileFlags::default()) };
+    let (command, num_names) = command_of::<P>(&words);
+    let urls = find_urls(&mut words, &command, num_names, dialect.urls);
+    let urls = urls.map_err(|why| command.clone().error(ErrorKind::InvalidValue, why))?;
+    let args = parse_from(words.clone(), dialect.essential).map_err(|error| file.named_in(error))?;
+    Ok(CommandLine { args, notes, urls, words, num_names })
+}
+
+/// Returns the subcommand that the words name, or the program, and the number of words that name it.
+fn command_of<P: Parser>(words: &[OsString]) -> (Command, usize) {
+    let mut command = P::command();
+    if let Some(name) = words.first().map(Path::new).and_then(Path::file_name) {
+        command.set_bin_name(name.to_string_lossy());
     }
-    let (args, file) = with_file::<P>(args, dialect.aliases)?;
-    let args = parse_from(args, dialect.essential).map_err(|error| file.named_in(error))?;
-    Ok(CommandLine { args, notes })
+    // Errors show the usage of the subcommand.
+    command.build();
+    let subcommand = words.get(1).and_then(|name| command.find_subcommand(name)).cloned();
+    match subcommand {
+        Some(subcommand) => (subcommand, 2),
+        None => (command, 1),
+    }
 }
 
 /// The flags of a file that the command line does not replace.
@@ -129,15 +167,8 @@ fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<(V
     };
     // Without a value, the parser reports the error.
     let Some(path) = path else { return Ok((args, FileFlags::default())) };
-    let mut command = P::command();
-    if let Some(name) = args.first().map(Path::new).and_then(Path::file_name) {
-        command.set_bin_name(name.to_string_lossy());
-    }
-    // Errors show the usage of the subcommand.
-    command.build();
-    let subcommand = texts.get(1).and_then(|name| command.find_subcommand(name)).cloned();
-    let first = if subcommand.is_some() { 2 } else { 1 };
-    let of_flags = subcommand.as_ref().unwrap_or(&command);
+    let (command, first) = command_of::<P>(&args);
+    let of_flags = &command;
     let flags = flags_of_file(Path::new(&path), of_flags, aliases);
     let mut flags = flags.map_err(|why| of_flags.clone().error(ErrorKind::InvalidValue, why))?;
     // A list on the command line replaces that of the file: the parser would join them.

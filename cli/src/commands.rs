@@ -38,12 +38,13 @@ const fn subcommand(
 }
 
 /// All commands that programs run, in the order of the help.
-pub const COMMANDS: [EdgecutCommand; 12] = [
+pub const COMMANDS: [EdgecutCommand; 13] = [
     program("partition", "partition-graph", "Data", "Split a dataset into parts"),
     subcommand("partition-graph", "info", "Data", "Describe parts"),
     subcommand("partition-graph", "verify", "Data", "Verify the checksums and the structure of parts"),
     subcommand("partition-graph", "update", "Data", "Apply the rows of new tables to parts"),
     subcommand("partition-graph", "features", "Data", "Build features from tables for a part"),
+    subcommand("partition-graph", "upload", "Data", "Upload parts to an object store"),
     program("train", "train", "Models", "Train on nodes, links, edges or whole graphs"),
     subcommand("train", "predict", "Models", "Write the predictions of a saved model"),
     subcommand("train", "sweep", "Models", "Train with many combinations of flags or seeds"),

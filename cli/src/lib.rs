@@ -11,6 +11,7 @@ mod flag_names;
 mod installation;
 mod printing;
 mod spelling;
+mod store_args;
 mod version;
 
 pub use byte_count::parse_bytes;
@@ -24,4 +25,5 @@ pub use flag_names::FlagNames;
 pub use installation::{Installation, find_on_path, is_executable};
 pub use printing::{PrintError, print_message, print_result};
 pub use spelling::with_dashes;
+pub use store_args::{GivenUrl, StoreArgs, is_url, path_of_file_url};
 pub use version::version;

@@ -126,6 +126,7 @@
 //!             settings: [("lr".into(), "0.05".into())].into(),
 //!             data: data.clone(),
 //!             termination: None,
+//!             mirror: None,
 //!         },
 //!         &mut world,
 //!     )?;

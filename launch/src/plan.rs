@@ -5,7 +5,7 @@ use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, SHELL, Star
 use crate::nodes::ssh::Target;
 use crate::parts::dataset_root_dir;
 use anyhow::{Context, bail, ensure};
-use edgecut_cli::{COMMANDS, EdgecutCommand, Installation};
+use edgecut_cli::{COMMANDS, EdgecutCommand, Installation, is_url};
 use edgecut_cluster::{DEFAULT_MASTER_PORT, IpConfig, Token};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -178,7 +178,12 @@ impl Plan {
         Check {
             workspace: self.workspace.clone(),
             program: self.program.clone(),
-            parts: self.dataset_dir.clone().map(|dir| PartsCheck { dir, world_size: self.world_size, ranks }),
+            // Each node fetches its parts from an object store when the processes start.
+            parts: self.dataset_dir.clone().filter(|dir| !is_url(dir)).map(|dir| PartsCheck {
+                dir,
+                world_size: self.world_size,
+                ranks,
+            }),
             // Servers have no rank 0 to join.
             master: (node == 0 && !self.is_servers).then(|| (self.master_addr.clone(), self.master_port)),
             listen: self.nodes[node].listen.clone(),
@@ -429,6 +434,14 @@ mod tests {
         assert_eq!(plan.program.name, "train");
         assert_eq!(plan.args, ["node", "--dataset_root_dir", "my data", "--lr", "1"]);
         assert_eq!(plan.dataset_dir.as_deref(), Some("my data"));
+    }
+
+    #[test]
+    fn nodes_are_not_asked_for_parts_in_an_object_store() {
+        for (dir, is_checked) in [("data/2-parts", true), ("s3://graphs/2-parts", false)] {
+            let plan = plan("a", &format!("-- train node --dataset-root-dir {dir}")).unwrap();
+            assert_eq!(plan.check(0).parts.is_some(), is_checked, "{dir}");
+        }
     }
 
     #[test]

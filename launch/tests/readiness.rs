@@ -344,6 +344,9 @@ fn wrong_files_and_flags_are_errors_before_anything_is_connected_to() {
     let good = arg(&lab.ip_config(1));
     let run = lab.run(&["--ip-config", &good, "--copy-parts", "--", "prog"]);
     assert!(run.err.contains("--copy-parts needs --dataset-root-dir in the command"), "{run:#?}");
+    let in_store = ["--copy-parts", "--", "prog", "--dataset-root-dir", "s3://graphs/2-parts"];
+    let run = lab.run(&[&["--ip-config", good.as_str()][..], &in_store].concat());
+    assert!(run.err.contains("--copy-parts: s3://graphs/2-parts is in an object store"), "{run:#?}");
     let run = lab.run(&["--ip-config", &good, "--sync-binary", "--", "./no-such-program"]);
     assert!(run.err.contains("--sync-binary: there is no program ./no-such-program on this machine"), "{run:#?}");
 }

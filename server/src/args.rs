@@ -2,9 +2,11 @@
 
 use anyhow::Context;
 use clap::Parser;
-use edgecut_cluster::{EnvRanks, Protection, ServiceConfig, Token};
+use edgecut_cli::{CommandLine, StoreArgs, message};
+use edgecut_cluster::{EnvRanks, PartLayout, Protection, ServiceConfig, Token};
 use edgecut_dist_sampler::{DistGraphConfig, ServerList};
 use edgecut_graph::FeatureDtypes;
+use edgecut_stores::{CopiesInUse, StoreUrl, Stores};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -27,7 +29,7 @@ use std::time::Duration;
         Exit status: 0 ended by a signal, 1 error, 2 invalid flags."
 )]
 pub(crate) struct Args {
-    /// The N-parts folder that partition-graph wrote
+    /// The N-parts folder that partition-graph wrote, or its URL in an object store
     #[arg(long, value_name = "DIR")]
     dataset_root_dir: PathBuf,
     /// All servers as HOST:PORT,HOST:PORT. With more servers than parts, the first ones hold part 0, and so on; with
@@ -89,6 +91,8 @@ pub(crate) struct Args {
     /// Seconds to wait at the end for requests in progress
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=86400))]
     grace_period: u64,
+    #[command(flatten)]
+    stores: StoreArgs,
 }
 
 /// The settings of a server.
@@ -115,6 +119,24 @@ impl fmt::Display for UsageError {
 }
 
 impl std::error::Error for UsageError {}
+
+/// Fetches the parts of the server if `--dataset-root-dir` is a URL. Returns the flags with a local path in its place, and the
+/// copy in use.
+///
+/// # Errors
+/// As for [`Args::settings`], and parts that cannot be read.
+pub(crate) fn located(line: CommandLine<Args>) -> anyhow::Result<(Args, CopiesInUse)> {
+    let Some(given) = line.urls.first() else { return Ok((line.args, CopiesInUse::default())) };
+    let Settings { servers, server, .. } = line.args.settings()?;
+    let mut stores = Stores::new(line.args.stores.cache_dir.as_deref(), |text| message!("{text}"))?;
+    let num_servers = servers.addresses().len();
+    let path = stores.fetch_parts(&StoreUrl::parse(&given.url)?, |num_parts| {
+        let layout = PartLayout::new(num_parts, num_servers);
+        layout.parts_of(layout.group_of(server)).collect()
+    })?;
+    let (args, _) = line.with_paths(&[(given.clone(), path)]).unwrap_or_else(|error| error.exit());
+    Ok((args, stores.into_copies()))
+}
 
 impl Args {
     /// Returns the settings, with defaults from the environment.

@@ -8,7 +8,7 @@ mod timeouts;
 use crate::timeouts::LAST_REPLIES_TIMEOUT;
 use crate::timeouts::SHUTDOWN_CHECK_INTERVAL;
 use anyhow::Context;
-use args::{Args, Settings, UsageError};
+use args::{Args, Settings, UsageError, located};
 use clap::CommandFactory;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, Dialect, FlagNames, message, parse_command_line};
@@ -31,8 +31,8 @@ const ESSENTIAL: &[&str] =
 
 fn main() -> ExitCode {
     keep_memory();
-    let CommandLine { args, .. } = parse_command_line::<Args>(&Dialect { essential: ESSENTIAL, ..Dialect::default() });
-    match run(&args) {
+    let dialect = Dialect { essential: ESSENTIAL, urls: &["dataset_root_dir"], ..Dialect::default() };
+    match run(parse_command_line::<Args>(&dialect)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The libraries name settings. The port of a server is in its list.
@@ -43,8 +43,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> anyhow::Result<()> {
+fn run(line: CommandLine<Args>) -> anyhow::Result<()> {
     end_on_unreadable_pages().context("handle SIGBUS")?;
+    let (args, _copies) = located(line)?;
     let (signal, ended) = mpsc::channel();
     let is_serving = Arc::new(AtomicBool::new(false));
     let is_orderly = is_serving.clone();

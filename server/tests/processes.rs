@@ -6,7 +6,7 @@ use edgecut_dist_sampler::{SamplerConfig, ServerList};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, FeatureDtype, NodeTypeId, Part};
 use edgecut_partition::{PartitionOptions, partition};
-use edgecut_testing::{Process, free_ports, unplace};
+use edgecut_testing::{BUCKET, Process, S3Server, free_ports, unplace};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
@@ -388,4 +388,23 @@ fn the_kubernetes_manifest_starts_servers_as_it_is() {
         signal(server, Signal::SIGTERM);
         assert_eq!(end(server).code(), Some(0));
     }
+}
+
+#[test]
+fn a_server_fetches_its_part_from_an_object_store() {
+    let Some(store) = S3Server::start("a_server_fetches_its_part_from_an_object_store") else { return };
+    let parts = Parts::new(2);
+    store.put_folder("parts", &parts.path());
+    let ports = free_ports(3);
+    let url = PathBuf::from(format!("s3://{BUCKET}/parts"));
+    let mut command = command(&url, &list_of(&ports[..2]), 1);
+    command.envs(store.env()).arg("--cache-dir").arg(parts.dir.path().join("cache")).stderr(Stdio::null());
+    command.args(["--status-addr", &format!("127.0.0.1:{}", ports[2])]);
+    let mut server = Process::start(&mut command);
+    wait_until("the server is ready", || get(ports[2], "/readyz").is_some_and(|(status, _)| status == 200));
+    let copies = std::fs::read_dir(parts.dir.path().join(format!("cache/s3/{BUCKET}"))).expect("the copies").flatten();
+    let copy = copies.map(|entry| entry.path().join("parts")).find(|copy| copy.is_dir()).expect("a copy");
+    assert!(copy.join("part_1").is_dir() && !copy.join("part_0").exists());
+    signal(&server, Signal::SIGTERM);
+    assert!(end(&mut server).success());
 }

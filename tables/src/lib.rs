@@ -31,5 +31,5 @@ pub use build::{
 pub use error::TableError;
 pub use id_list::{IdColumn, IdList, NO_NODE};
 pub use ids::{IdMap, IdMaps, UserIds};
-pub use options::{OnBadRows, TableOptions, Unsupported};
+pub use options::{OnBadRows, RemoteTables, TableOptions, Unsupported};
 pub use transform::Transforms;

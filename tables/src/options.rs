@@ -3,6 +3,9 @@
 use crate::Transforms;
 use edgecut_graph::Workspace;
 use edgecut_settings::words;
+use std::error::Error;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 /// The options for reading tables.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +22,17 @@ pub struct TableOptions {
     pub defers_features: bool,
     /// The place for arrays with a row per node or edge. Its observer is told about the tables that are read.
     pub space: Workspace,
+    /// The access to tables in object stores, if the program has it.
+    pub remote: Option<Arc<dyn RemoteTables>>,
+}
+
+/// The access to tables that are not files of this machine.
+pub trait RemoteTables: Debug + Send + Sync {
+    /// Returns the path, folder or pattern of the local copy of a table, or `None` if `files` names files of this machine.
+    ///
+    /// # Errors
+    /// Files that cannot be fetched. The error names them.
+    fn local_copy(&self, files: &str) -> Result<Option<String>, Box<dyn Error + Send + Sync>>;
 }
 
 /// The treatment of rows that cannot be used: rows with values that are not finite numbers, without an id or with one

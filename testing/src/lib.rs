@@ -6,8 +6,10 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod process;
+mod s3_server;
 
 pub use process::{Process, unplace};
+pub use s3_server::{BUCKET, S3Server};
 
 use socket2::{Domain, Socket, Type};
 use std::fmt::Display;
@@ -42,6 +44,8 @@ pub enum Need {
     Python,
     /// The rights of root.
     Root,
+    /// A server with the interface of S3, of the Python package moto.
+    S3,
     /// Slurm and munge.
     Slurm,
     /// The kernel's look-up of the user behind a socket.

@@ -3,7 +3,7 @@
 use crate::timeouts::OTHER_RANKS_TIMEOUT;
 use crate::timeouts::STORE_STATE_TIMEOUT;
 use crate::timeouts::TERMINATION_TIMEOUT;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::PipeReader;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
@@ -47,6 +47,7 @@ const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
 ///         master_port: free_port()?,
 ///         token: Some(Token::random()?),
 ///         stores_state: false,
+///         args: None,
 ///     };
 ///     assert_eq!(ranks.run(|line| eprintln!("{line}"))?, RanksEnd::Done);
 /// }
@@ -70,6 +71,8 @@ pub struct LocalRanks {
     /// True if the ranks store their state when they are asked to end, and then end with [`STATE_STORED`]. They have 5
     /// minutes for it instead of 5 seconds.
     pub stores_state: bool,
+    /// The arguments of the processes; `None` for the arguments of this process.
+    pub args: Option<Vec<OsString>>,
 }
 
 /// The outcome of the processes of a node.
@@ -103,10 +106,11 @@ impl LocalRanks {
             master_port: free_port()?,
             token: Some(Token::random()?),
             stores_state: false,
+            args: None,
         })
     }
 
-    /// Runs this program once per rank, with the arguments of this process, and waits for all ranks. When one fails,
+    /// Runs this program once per rank, and waits for all ranks. When one fails,
     /// the others have 10 seconds to report that and to end. Then they get SIGTERM, and 5 seconds later SIGKILL. `notice`
     /// receives a line for each process that a signal from elsewhere ended, and the errors of
     /// [`report_to_parent`](crate::report_to_parent).
@@ -199,7 +203,10 @@ impl LocalRanks {
 
     fn command(&self, program: &Path, local_rank: usize) -> Command {
         let mut command = Command::new(program);
-        command.args(std::env::args_os().skip(1));
+        match &self.args {
+            Some(args) => command.args(args),
+            None => command.args(std::env::args_os().skip(1)),
+        };
         for (name, value) in [
             ("RANK", (self.first_rank + local_rank).to_string()),
             ("WORLD_SIZE", self.world_size.to_string()),

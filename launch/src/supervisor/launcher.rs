@@ -19,7 +19,7 @@ use crate::timeouts::NODE_LOSS_INTERVAL;
 use crate::timeouts::NODE_RETURN_TIMEOUT;
 use crate::timeouts::RESTART_CHECK_TIMEOUT;
 use anyhow::{Context, bail};
-use edgecut_cli::{PrintError, find_on_path, message, result};
+use edgecut_cli::{PrintError, find_on_path, is_url, message, result};
 use edgecut_cluster::on_interrupt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -130,6 +130,9 @@ fn parts_source(given: Option<&Path>, plan: &Plan) -> anyhow::Result<(PathBuf, P
     let Some(dir) = &plan.dataset_dir else {
         bail!("--copy-parts needs --dataset-root-dir in the command, which names the folder to copy the parts to");
     };
+    if is_url(dir) {
+        bail!("--copy-parts: {dir} is in an object store, from which each node fetches its parts: leave the flag out");
+    }
     let source = given.map_or_else(|| PathBuf::from(dir), Into::into);
     let meta = PartsMeta::read(&source)?;
     Ok((source, meta))

@@ -1,8 +1,9 @@
 //! The command line, and its conversion to plain options.
 
+use crate::stored_tables::StoredTables;
 use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
-use edgecut_cli::{FlagNames, parse_bytes};
+use edgecut_cli::{FlagNames, StoreArgs, parse_bytes};
 use edgecut_graph::readers::{DatasetSource, FakeOptions};
 use edgecut_graph::{FeatureDtypes, HoldOut, HotnessRule, NodeSplit, OverlapPolicy, is_folder_name};
 use edgecut_partition::{Balance, MemoryLimit, Method, PartitionOptions};
@@ -53,6 +54,34 @@ pub(crate) enum Command {
     Features(FeaturesArgs),
     /// Add, change and remove nodes and edges of existing parts from tables, without partitioning again.
     Update(UpdateArgs),
+    /// Upload parts to an object store.
+    Upload(UploadArgs),
+}
+
+impl Command {
+    pub(crate) fn stores(&self) -> &StoreArgs {
+        match self {
+            Self::Verify(args) => &args.stores,
+            Self::Info(args) => &args.stores,
+            Self::Features(args) => &args.stores,
+            Self::Update(args) => &args.stores,
+            Self::Upload(args) => &args.stores,
+        }
+    }
+}
+
+/// Uploads the files of parts, META.json last, so that nobody reads parts that are not complete.
+#[derive(Debug, Args)]
+pub(crate) struct UploadArgs {
+    /// The N-parts folder, which holds META.json.
+    pub(crate) dir: PathBuf,
+    /// The folder in the store: s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY.
+    pub(crate) url: String,
+    /// Replace parts at the URL.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
 }
 
 /// Adds the nodes and edges of new tables to existing parts, changes nodes that a table lists again, and removes nodes and
@@ -88,6 +117,8 @@ pub(crate) struct UpdateArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
 }
 
 #[derive(Debug, Args)]
@@ -97,6 +128,8 @@ pub(crate) struct VerifyArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
 }
 
 #[derive(Debug, Args)]
@@ -109,6 +142,8 @@ pub(crate) struct InfoArgs {
     /// Write an HTML report with the balance of the parts and the edges between them.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
 }
 
 /// Builds the node features of a part of which --defer-features has made the rest. The features appear when they are complete;
@@ -140,6 +175,8 @@ pub(crate) struct FeaturesArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
 }
 
 #[derive(Debug, Args)]
@@ -254,13 +291,15 @@ pub(crate) struct PartitionArgs {
     pub(crate) plan: bool,
     /// Replace an existing partitioned graph.
     #[arg(long)]
-    overwrite: bool,
+    pub(crate) overwrite: bool,
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
     /// Write an HTML report with the balance of the parts and the edges between them.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
     #[command(flatten)]
     fake: FakeArgs,
 }
@@ -453,6 +492,7 @@ impl PartitionArgs {
             unsupported: self.unsupported,
             transforms,
             defers_features: self.defer_features,
+            remote: Some(StoredTables::of_conf(&self.stores)?),
             ..TableOptions::default()
         };
         Ok(Some(Tables { conf, options }))

@@ -7,8 +7,10 @@ mod memory_limit;
 mod output;
 mod plan;
 mod report;
+mod stored_tables;
 mod terminal;
 mod update;
+mod urls;
 
 use anyhow::Context;
 use args::{Cli, Command, FeaturesArgs, InfoArgs, Job, PartitionArgs, VerifyArgs, with_flags};
@@ -28,7 +30,9 @@ use report::write_report;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use stored_tables::StoredTables;
 use terminal::Terminal;
+use urls::{URL_FLAGS, located, upload_if_url, upload_parts};
 
 /// The flags of PyG's `partition_graph.py` that have no meaning here.
 const MEANINGLESS: &[MeaninglessFlag] = &[MeaninglessFlag {
@@ -60,19 +64,13 @@ const ESSENTIAL: &[&str] = &[
 const NO_SPLITS: &str = "no node is in a split, so there are no training nodes for `train`: add masks to the dataset, or divide \
                          the nodes by --split-nodes 0.8,0.1,0.1";
 
-const DIALECT: Dialect = Dialect { meaningless: MEANINGLESS, essential: ESSENTIAL, has_config: false, aliases: &[] };
+const DIALECT: Dialect =
+    Dialect { meaningless: MEANINGLESS, essential: ESSENTIAL, has_config: false, aliases: &[], urls: URL_FLAGS };
 
 fn main() -> ExitCode {
-    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
-    note(&notes);
-    let result = end_on_unreadable_pages().context("handle SIGBUS").and_then(|()| match &cli.command {
-        None => run_partition(&cli.partition),
-        Some(Command::Verify(args)) => run_verify(args),
-        Some(Command::Info(args)) => run_info(args),
-        Some(Command::Features(args)) => run_features(args),
-        Some(Command::Update(args)) => update::run(args),
-    });
-    match result {
+    let line = parse_command_line::<Cli>(&DIALECT);
+    note(&line.notes);
+    match run(line) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             message!("error: {}", with_flags(&describe(&error)));
@@ -80,6 +78,22 @@ fn main() -> ExitCode {
             ExitCode::from(if cancelled { terminal::INTERRUPTED } else { 1 })
         }
     }
+}
+
+fn run(line: CommandLine<Cli>) -> anyhow::Result<()> {
+    end_on_unreadable_pages().context("handle SIGBUS")?;
+    let (cli, copies) = located(line)?;
+    match &cli.command {
+        None => run_partition(&cli.partition)?,
+        Some(Command::Verify(args)) => run_verify(args)?,
+        Some(Command::Info(args)) => run_info(args)?,
+        Some(Command::Features(args)) => run_features(args)?,
+        Some(Command::Update(args)) => update::run(args)?,
+        Some(Command::Upload(args)) => upload_parts(&args.dir, &args.url, args.overwrite)?,
+    }
+    // The copies are in use until now.
+    drop(copies);
+    Ok(())
 }
 
 fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
@@ -108,12 +122,13 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
         peak_anonymous_bytes: memory.peak_bytes(),
         dropped_rows: dropped,
     };
+    let shown_dir = upload_if_url(&args.stores, &job.out_dir)?;
     if let Some(bytes) = run.peak_memory_bytes {
         let anonymous = shown_bytes(run.peak_anonymous_bytes.unwrap_or(bytes));
         let total = shown_bytes(bytes);
-        message!("peak memory {total}, {anonymous} of it anonymous, written to {}", job.out_dir.display());
+        message!("peak memory {total}, {anonymous} of it anonymous, written to {}", shown_dir.display());
     }
-    let described = Described::new(&job.out_dir, &meta, Some(run));
+    let described = Described::new(&shown_dir, &meta, Some(run));
     if args.json { results.json(&described) } else { results.text(&described.table()) }
 }
 
@@ -254,6 +269,7 @@ fn run_features(args: &FeaturesArgs) -> anyhow::Result<()> {
     let options = TableOptions {
         on_bad_rows: args.on_bad_rows,
         unsupported: args.unsupported,
+        remote: Some(StoredTables::of_conf(&args.stores)?),
         space: Workspace::scratch(
             scratch_dir,
             memory_limit::FEATURE_WORK_BYTES,

@@ -3,7 +3,9 @@
 use crate::args::UpdateArgs;
 use crate::memory_limit::Observer;
 use crate::output::Results;
+use crate::stored_tables::StoredTables;
 use crate::terminal::Terminal;
+use crate::urls::upload_if_url;
 use crate::{interrupt, note, warn};
 use anyhow::Context;
 use edgecut_graph::part_writer::ExtraFiles;
@@ -46,6 +48,12 @@ pub(crate) fn run(args: &UpdateArgs) -> anyhow::Result<()> {
     let results = Results::capture()?;
     let terminal = Arc::new(Terminal::new(&PartitionOptions::new(1)));
     interrupt::handle(signals, &terminal)?;
+    if let (Some(url), None) = (args.stores.url_of("dir"), &args.output_dir) {
+        anyhow::bail!(
+            "{url}: parts in an object store cannot be replaced in one step: give --output-dir, the folder or the URL of the \
+             updated parts"
+        );
+    }
     let out_dir = args.output_dir.as_deref().unwrap_or(&args.dir);
     let meta = Meta::read(&args.dir)?;
     check_update_output(out_dir, replaces(args))?;
@@ -57,6 +65,7 @@ pub(crate) fn run(args: &UpdateArgs) -> anyhow::Result<()> {
     let (report, dropped) = read_and_update(args, &meta, &space, &terminal).inspect_err(|_| terminal.clear())?;
     let seconds = terminal.finish();
     warn(&report.warnings);
+    let out_dir = &upload_if_url(&args.stores, out_dir)?;
     if args.json {
         let fingerprint = report.meta.fingerprint();
         return results.json(&Printed { path: out_dir, fingerprint, report: &report, seconds, dropped_rows: dropped });
@@ -90,6 +99,7 @@ fn read_and_update(
         unsupported: args.unsupported,
         transforms: Some(transforms),
         space: space.clone(),
+        remote: Some(StoredTables::of_conf(&args.stores)?),
         ..TableOptions::default()
     };
     let known = known_graph(dir, meta, &parts)?;

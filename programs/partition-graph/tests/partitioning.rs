@@ -8,6 +8,7 @@ mod graphs;
 mod malformed_tables;
 mod memory_limit;
 mod methods;
+mod object_stores;
 mod oracle;
 mod output;
 mod plan;

@@ -2,6 +2,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod checkpoint_mirror;
 mod class_names;
 mod cli;
 mod exit;
@@ -15,6 +16,7 @@ mod saved_model;
 mod settings;
 mod sweep;
 mod tasks;
+mod urls;
 mod user_ids;
 
 use anyhow::Context;
@@ -23,15 +25,17 @@ use clap::CommandFactory;
 use cli::{Cli, Command};
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, message, parse_command_line};
-use edgecut_cluster::{SPAWNED, Termination, report_to_parent, with_causes};
+use edgecut_cluster::{RanksEnd, SPAWNED, Termination, report_to_parent, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_graph::end_on_unreadable_pages;
 use job::command::{JobCommand, JobFlags};
 use job::process_role::ProcessRole;
 use job::source::Source;
 use settings::flag_names::{set_command_line, with_flags};
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
+use urls::{Located, Outputs, located};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -40,14 +44,14 @@ fn main() -> ExitCode {
     keep_memory();
     edgecut_gpu::watch_panics();
     set_command_line(Cli::command);
-    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
+    let line = parse_command_line::<Cli>(&DIALECT);
     // The processes that this one starts have the same flags.
     if std::env::var_os(SPAWNED).is_none() {
-        for note in notes {
+        for note in &line.notes {
             message!("note: {note}");
         }
     }
-    let result = catch_unwind(AssertUnwindSafe(|| run(cli)));
+    let result = catch_unwind(AssertUnwindSafe(|| run(line)));
     // Some device failures surface only as a panic deep inside the backend. The failure that `watch_panics` noted then
     // explains the cause; the panic itself would not.
     let result = match (edgecut_gpu::noted_failure(), result) {
@@ -70,8 +74,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+fn run(line: CommandLine<Cli>) -> anyhow::Result<ExitCode> {
     end_on_unreadable_pages().context("handle SIGBUS")?;
+    let Located { cli, words, outputs, copies } = located(line)?;
+    let code = run_without_urls(&cli, words, &outputs)?;
+    // The copies are in use until now.
+    drop(copies);
+    Ok(code)
+}
+
+/// Runs a command with local paths. The ranks that it starts have the arguments `words`, if these are given.
+fn run_without_urls(cli: &Cli, words: Option<Vec<OsString>>, outputs: &Outputs) -> anyhow::Result<ExitCode> {
     let command: &dyn JobCommand = match &cli.command {
         Command::Task(task) => task.args(),
         Command::Sample(args) => &**args,
@@ -108,13 +121,22 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match place {
         ProcessRole::Parent(mut ranks) => {
             ranks.stores_state = has_checkpoints;
+            ranks.args = words;
             job::process_role::check_master_port(&ranks)?;
             let end = ranks.run(|line| message!("{line}"))?;
             remove_abandoned();
+            if end == RanksEnd::Done {
+                outputs.upload()?;
+            }
             Ok(ExitCode::from(exit::code_of_ranks(end)))
         }
         ProcessRole::Rank(rank) => {
+            let local_rank = rank.local_rank;
             command.run(rank, termination.as_ref())?;
+            // All ranks of this machine have written their files.
+            if local_rank == 0 {
+                outputs.upload()?;
+            }
             Ok(ExitCode::SUCCESS)
         }
     }

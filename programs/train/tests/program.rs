@@ -15,6 +15,7 @@ mod link_processes;
 mod metrics_port;
 mod multi;
 mod node_embeddings;
+mod object_stores;
 #[path = "../../../trainer/tests/plain_scores.rs"]
 mod plain_scores;
 mod predict;

@@ -66,7 +66,7 @@ pub fn build_part_features(
     }
     let transforms = Transforms::read(dir)?;
     let options = TableOptions { transforms: Some(transforms), ..options.clone() };
-    let read = Conf::read(conf)?;
+    let read = Conf::read(conf, &options)?;
     settle_unsupported(&read, &options)?;
     let mut context = Context::new(conf, &options);
     let tables = tables_of_nodes(&read);

@@ -61,7 +61,7 @@ pub struct TableGraph {
 /// Fails for an invalid configuration with the path of the key, for files that cannot be read, and for rows that cannot
 /// be used with file and row, unless such rows are dropped.
 pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<TableGraph, TableError> {
-    let conf = Conf::read(path)?;
+    let conf = Conf::read(path, options)?;
     let mut warnings = settle_unsupported(&conf, options)?;
     let mut context = Context::new(path, options);
     let mut node_types = BTreeMap::new();

@@ -69,7 +69,7 @@ impl TableShape {
     /// As for [`read_tables`](crate::read_tables), as far as the files are read, and for ids that take more than `limit` bytes
     /// of memory.
     pub fn read(path: &Path, options: &TableOptions, limit: u64) -> Result<Self, TableError> {
-        let conf = Conf::read(path)?;
+        let conf = Conf::read(path, options)?;
         settle_unsupported(&conf, options)?;
         let context = Context::new(path, options);
         let mut shape = Self::default();

@@ -68,7 +68,7 @@ pub fn read_update(
     options: &TableOptions,
     known: KnownGraph,
 ) -> Result<TableUpdate, TableError> {
-    let mut conf = Conf::read_update(path)?;
+    let mut conf = Conf::read_update(path, options)?;
     let mut warnings = settle_unsupported(&conf, options)?;
     let KnownGraph { node_types: known, edge_types, has_transforms } = known;
     check_types(&conf, &known, &edge_types)?;

@@ -1,9 +1,9 @@
 //! Parsing of configuration files.
 
-use super::{Conf, EdgeTable, NodeTable, RemovedTable};
-use crate::TableError;
+use super::{Conf, EdgeTable, NodeTable, RemovedTable, SplitRule};
 use crate::keys::{Item, Object};
 use crate::table::NaValues;
+use crate::{TableError, TableOptions};
 use edgecut_graph::check_unique_keys;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -28,22 +28,52 @@ impl Conf {
     ///
     /// # Errors
     /// Fails if the file cannot be read or parsed, and names the path of the first invalid key.
-    pub(crate) fn read(path: &Path) -> Result<Self, TableError> {
-        Self::read_for(path, Purpose::Graph)
+    pub(crate) fn read(path: &Path, options: &TableOptions) -> Result<Self, TableError> {
+        Self::read_for(path, Purpose::Graph, options)
     }
 
     /// Reads and checks the JSON or YAML file of an update, which may lack edges and may remove nodes and edges.
     ///
     /// # Errors
     /// As for [`Conf::read`].
-    pub(crate) fn read_update(path: &Path) -> Result<Self, TableError> {
-        Self::read_for(path, Purpose::Update)
+    pub(crate) fn read_update(path: &Path, options: &TableOptions) -> Result<Self, TableError> {
+        Self::read_for(path, Purpose::Update, options)
     }
 
-    fn read_for(path: &Path, purpose: Purpose) -> Result<Self, TableError> {
+    fn read_for(path: &Path, purpose: Purpose, options: &TableOptions) -> Result<Self, TableError> {
         let text = std::fs::read_to_string(path).map_err(|error| TableError::io(path, error))?;
         let [value, source] = parse(path, &text)?;
-        Self::build(path, Item::root(&value, &source), purpose).map_err(|why| TableError::file(path, why))
+        let mut conf =
+            Self::build(path, Item::root(&value, &source), purpose).map_err(|why| TableError::file(path, why))?;
+        if let Some(remote) = &options.remote {
+            for files in conf.files_mut() {
+                if let Some(copy) = remote.local_copy(files).map_err(|error| TableError::table(path, error))? {
+                    *files = copy;
+                }
+            }
+        }
+        Ok(conf)
+    }
+
+    /// Returns the paths, folders and patterns of all tables and of the files of splits.
+    fn files_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let Self { nodes, edges, removed_nodes, removed_edges, .. } = self;
+        let mut sources = Vec::new();
+        let mut labels = Vec::new();
+        for table in nodes {
+            sources.push(&mut table.source);
+            labels.extend(&mut table.labels);
+        }
+        for table in edges {
+            sources.push(&mut table.source);
+            labels.extend(&mut table.label);
+        }
+        sources.extend(removed_nodes.iter_mut().chain(removed_edges).map(|table| &mut table.source));
+        let of_splits = labels.into_iter().filter_map(|label| match &mut label.split {
+            SplitRule::Files(files) => Some(files.files.iter_mut().flatten()),
+            SplitRule::Shares { .. } => None,
+        });
+        sources.into_iter().flat_map(|source| &mut source.files).chain(of_splits.flatten())
     }
 
     fn build(path: &Path, root: Item, purpose: Purpose) -> Result<Self, String> {

@@ -9,7 +9,7 @@ use crate::error::CheckpointError;
 use edgecut_cluster::{DeferredTermination, ProcessGroup, ReduceOp, panic_text};
 use edgecut_output::sync_folder;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -176,8 +176,14 @@ impl Checkpointer {
         let folder = folder_of(&self.checkpoints.config.dir, position.steps);
         let state = state();
         let rank = world.rank();
-        let write = move || write_state(&folder, rank, &state);
-        let thread = std::thread::Builder::new().name("checkpoint".into()).spawn(write);
+        let mirror = self.checkpoints.config.mirror.clone();
+        let thread = std::thread::Builder::new().name("checkpoint".into()).spawn(move || {
+            let file = write_state(&folder, rank, &state)?;
+            if let Some(mirror) = mirror {
+                mirror.put(&Path::new(folder.file_name().unwrap_or_default()).join(&file.name))?;
+            }
+            Ok(file)
+        });
         let thread = thread.map_err(|source| self.write_error(position, source))?;
         self.pending = Some(Pending { position, writing: Writing::Running(thread) });
         self.last = position;
@@ -230,7 +236,7 @@ impl Checkpointer {
                 files: files.filter_map(|file| serde_json::from_slice(file).ok()).collect(),
                 ..Manifest::new(run.clone(), position, world.size())
             };
-            manifest.write(&folder, local.start)?;
+            manifest.write(&folder, local.start, config.mirror.as_deref())?;
             sync_folder(&config.dir).map_err(|source| CheckpointError::Write { path: config.dir.clone(), source })?;
         }
         // An old checkpoint is removed only when the new one is complete on all nodes.
@@ -239,7 +245,7 @@ impl Checkpointer {
         let num_old = complete.len().saturating_sub(config.keep.max(1));
         for steps in complete.drain(..num_old) {
             if is_first {
-                remove(&folder_of(&config.dir, steps));
+                remove(&folder_of(&config.dir, steps), config.mirror.as_deref());
             }
         }
         self.pending = None;

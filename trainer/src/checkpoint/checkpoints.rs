@@ -5,6 +5,7 @@ use super::continuation::{Reading, Sightings, Successor, Usable};
 use super::data_identity::DataIdentity;
 use super::manifest::{Found, Manifest, find, folder_of, remove};
 use super::merge::Merge;
+use super::mirror::CheckpointMirror;
 use super::rank_state::{Position, RankState};
 use super::state_file::{read_state, state_file_name};
 use crate::error::CheckpointError;
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The settings of checkpoints.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub struct CheckpointConfig {
     pub data: DataIdentity,
     /// The request to end the run with a checkpoint; `None` if there can be none.
     pub termination: Option<Termination>,
+    /// The place outside of this machine that has the same files.
+    pub mirror: Option<Arc<dyn CheckpointMirror>>,
 }
 
 /// The checkpoints of a run, which all ranks write together.
@@ -103,7 +107,7 @@ impl Checkpoints {
         }
         if world.cluster().local_rank() == 0 {
             let left = found.iter().filter(|found| !checkpoints.complete.contains(&found.steps));
-            left.for_each(|found| remove(&found.path));
+            left.for_each(|found| remove(&found.path, checkpoints.config.mirror.as_deref()));
         }
         // No rank may write before the remains are removed.
         world.barrier()?;

@@ -1,5 +1,6 @@
 //! The file that completes a checkpoint.
 
+use super::mirror::CheckpointMirror;
 use super::rank_state::Position;
 use super::state_file::{STATE_FORM, StateFile};
 use crate::error::CheckpointError;
@@ -65,10 +66,20 @@ impl Manifest {
     ///
     /// # Errors
     /// [`CheckpointError::Write`].
-    pub(super) fn write(&self, folder: &Path, first_rank: usize) -> Result<(), CheckpointError> {
-        let path = folder.join(manifest_name(first_rank));
+    pub(super) fn write(
+        &self,
+        folder: &Path,
+        first_rank: usize,
+        mirror: Option<&dyn CheckpointMirror>,
+    ) -> Result<(), CheckpointError> {
+        let name = manifest_name(first_rank);
+        let path = folder.join(&name);
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
-        text.and_then(|text| write_output(&path, &text)).map_err(|source| CheckpointError::Write { path, source })
+        let written = text.and_then(|text| write_output(&path, &text)).and_then(|()| match mirror {
+            Some(mirror) => mirror.put(&Path::new(folder.file_name().unwrap_or_default()).join(name)),
+            None => Ok(()),
+        });
+        written.map_err(|source| CheckpointError::Write { path, source })
     }
 
     /// Reads a manifest.
@@ -150,7 +161,18 @@ pub(super) fn find(dir: &Path) -> Result<Vec<Found>, CheckpointError> {
 /// Removes the files of a checkpoint: first the manifests, so that no partly removed checkpoint counts as complete. The
 /// folder stays if it holds anything else, which may be the user's; an empty one belongs to a run that was killed.
 /// Something that cannot be removed only takes space, so errors are ignored.
-pub(super) fn remove(folder: &Path) {
+pub(super) fn remove(folder: &Path, mirror: Option<&dyn CheckpointMirror>) {
+    if let Some(mirror) = mirror {
+        let folder_name = Path::new(folder.file_name().unwrap_or_default());
+        let files = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names: Vec<String> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
+        let mut removed = Vec::new();
+        for form in [MANIFEST_FORM, STATE_FORM] {
+            let of_form = names.iter().filter(|name| is_numbered(name, form));
+            removed.extend(of_form.map(|name| folder_name.join(name)));
+        }
+        mirror.remove(&removed);
+    }
     for form in [MANIFEST_FORM, STATE_FORM] {
         let _ = OwnEntries::forms(&[form]).remove_from(folder);
     }

@@ -22,6 +22,7 @@
 //!     settings: [("lr".to_owned(), "0.01".to_owned())].into(),
 //!     data: DataIdentity { dataset: "fake".to_owned(), ..DataIdentity::default() },
 //!     termination: None,
+//!     mirror: None,
 //! };
 //! let checkpoints = Checkpoints::open(config, &mut cluster.world()?)?;
 //! assert_eq!(checkpoints.resumed(), None, "the folder is empty");
@@ -38,6 +39,7 @@ mod data_identity;
 mod floats;
 mod manifest;
 mod merge;
+mod mirror;
 mod rank_state;
 mod state_file;
 
@@ -47,5 +49,6 @@ pub(crate) use checkpointer::Checkpointer;
 pub use checkpoints::{CheckpointConfig, Checkpoints};
 pub use data_identity::DataIdentity;
 pub(crate) use floats::Floats;
+pub use mirror::CheckpointMirror;
 pub use rank_state::Position;
 pub(crate) use rank_state::{Plateau, RankState, StoredBest, StoredGradients, StoredModel, StoredShard};

@@ -67,6 +67,9 @@ const ALIASES: &[Alias] = &[
     ("num-negative-edges", "num-negatives"),
 ];
 
+/// The flags that take URLs.
+const URL_FLAGS: &[&str] = &["checkpoint_dir", "dataset_root_dir", "init_from", "load_model", "out", "save_model"];
+
 /// The differences of this command line from a plain one.
 pub(crate) const DIALECT: Dialect =
-    Dialect { meaningless: MEANINGLESS, essential: ESSENTIAL, has_config: true, aliases: ALIASES };
+    Dialect { meaningless: MEANINGLESS, essential: ESSENTIAL, has_config: true, aliases: ALIASES, urls: URL_FLAGS };

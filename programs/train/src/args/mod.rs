@@ -15,6 +15,7 @@ use crate::exit::UsageError;
 use crate::settings::shared_flags::{hold_out_text, is_given, or_default};
 use anyhow::Context;
 use clap::Args;
+use edgecut_cli::StoreArgs;
 use edgecut_cluster::Protection;
 use edgecut_dist_sampler::NumNeighbors;
 use edgecut_graph::{FeatureDtypes, HoldOut, META_FILE, OverlapPolicy};
@@ -105,6 +106,8 @@ pub(crate) struct JobArgs {
     /// which the whole job is suspended does not count
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) heartbeat_timeout: u64,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
 }
 
 impl JobArgs {

@@ -108,6 +108,7 @@ impl ProcessRole {
             master_port: first.master_port,
             token,
             stores_state: false,
+            args: None,
         }))
     }
 

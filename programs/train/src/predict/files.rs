@@ -24,7 +24,7 @@ const ARRAYS: [&str; 4] = ["node_ids.npy", "graph_ids.npy", "source_ids.npy", "d
 pub(super) const RELATION_NAMES: &str = "relation_names.json";
 
 /// Returns true for the names of files that this command writes.
-pub(super) fn is_output(name: &str) -> bool {
+pub(crate) fn is_output(name: &str) -> bool {
     let is_submission = Submission::value_variants().iter().any(|submission| submission.file_name() == name);
     if ARRAYS.contains(&name) || name == RELATION_NAMES || is_submission {
         return true;

@@ -37,7 +37,7 @@ use edgecut_cli::result;
 use edgecut_cluster::Termination;
 use edgecut_gnn::ops::Precision;
 use edgecut_trainer::TrainingBackend;
-use files::is_output;
+pub(crate) use files::is_output;
 use request::Request;
 use serde::Serialize;
 use std::path::PathBuf;

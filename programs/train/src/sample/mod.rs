@@ -68,7 +68,7 @@ fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
 }
 
 /// Returns true for the names of files of batches.
-fn is_batch(file: &str) -> bool {
+pub(crate) fn is_batch(file: &str) -> bool {
     file.starts_with("batch_") && file.ends_with(".npz")
 }
 

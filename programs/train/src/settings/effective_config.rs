@@ -12,7 +12,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Flags that are not repeated: the files that a run writes, the form of its output, and the place of one process.
-const NOT_REPEATED: [&str; 17] = [
+const NOT_REPEATED: [&str; 18] = [
+    "cache_dir",
     "checkpoint_dir",
     "checkpoint_every",
     "config",

@@ -18,6 +18,9 @@ struct GivenFlag {
     is_given: bool,
 }
 
+/// The flag by which [`StoreArgs`](edgecut_cli::StoreArgs) knows URLs.
+const LOCATED: &str = "located";
+
 impl GivenFlags {
     /// Returns the value of a flag, separated by commas if there are several.
     pub(crate) fn text(&self, id: &str) -> Option<&str> {
@@ -65,6 +68,13 @@ impl FromArgMatches for GivenFlags {
             let is_given = matches.value_source(id.as_str()) != Some(ValueSource::DefaultValue);
             self.flags.insert(id.to_string(), GivenFlag { text: values.join(","), is_given });
         }
+        // The user gave URLs in place of these paths.
+        if let Ok(Some(located)) = matches.try_get_many::<String>(LOCATED) {
+            for (id, url) in located.filter_map(|pair| pair.split_once('=')) {
+                self.flags.insert(id.to_owned(), GivenFlag { text: url.to_owned(), is_given: true });
+            }
+        }
+        self.flags.remove(LOCATED);
         Ok(())
     }
 }

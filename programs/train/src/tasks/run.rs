@@ -2,6 +2,7 @@
 
 use crate::args::PartArgs;
 use crate::args::run::RunArgs;
+use crate::checkpoint_mirror::checkpoint_mirror;
 use crate::exit::{Stopped, UsageError};
 use crate::job::command::{JobCommand, JobFlags};
 use crate::job::device::{of_rank, on_device};
@@ -192,6 +193,7 @@ fn checkpoints<T: TaskProgram>(
         settings: settings_of(args, chosen)?,
         data: T::Flags::identity(&job.data, job.world)?,
         termination: termination.cloned(),
+        mirror: checkpoint_mirror(&args.run.job.stores)?,
     };
     Ok(Some(Checkpoints::open(config, job.world)?))
 }

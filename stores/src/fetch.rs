@@ -1,0 +1,205 @@
+//! The state of a folder or an object, and its download.
+
+use crate::limits::{RANGE_BYTES, REQUESTS};
+use crate::progress::Progress;
+use crate::{StoreError, StoreUrl};
+use futures::stream::{StreamExt, TryStreamExt, iter};
+use object_store::path::Path as Key;
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The end of the name of a file that is not complete.
+const PARTIAL: &str = ".partial";
+
+/// The objects of a folder, or an object, in one state.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    url: StoreUrl,
+    /// By name: below the folder, or beside the object.
+    objects: BTreeMap<String, ObjectMeta>,
+    is_folder: bool,
+}
+
+impl Snapshot {
+    pub(crate) async fn of_folder(store: &dyn ObjectStore, url: &StoreUrl) -> Result<Option<Self>, StoreError> {
+        let objects = objects_below(store, url, "").await?;
+        Ok((!objects.is_empty()).then(|| Self { url: url.clone(), objects, is_folder: true }))
+    }
+
+    pub(crate) async fn of_file(store: &dyn ObjectStore, url: &StoreUrl, endings: &[&str]) -> Result<Self, StoreError> {
+        if url.path.as_ref().is_empty() {
+            return Err(StoreError::nothing(url, "it names a bucket and no object: add the key of the object"));
+        }
+        let object = store.head(&url.path).await.map_err(|error| StoreError::request("read", url, &error))?;
+        let mut objects = BTreeMap::from([(url.name().to_owned(), object)]);
+        for ending in endings {
+            let folder = url.with_ending(ending)?;
+            objects.extend(objects_below(store, &folder, &format!("{}/", folder.name())).await?);
+        }
+        Ok(Self { url: url.clone(), objects, is_folder: false })
+    }
+
+    /// Returns the URL.
+    pub fn url(&self) -> &StoreUrl {
+        &self.url
+    }
+
+    /// Returns the names of the objects: below the folder, or beside the object.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.objects.keys().map(String::as_str)
+    }
+
+    /// Returns true if there is an object of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.objects.contains_key(name)
+    }
+
+    /// Returns true for a folder.
+    pub fn is_folder(&self) -> bool {
+        self.is_folder
+    }
+
+    /// Returns a name that another state of the same URL does not have.
+    pub(crate) fn state(&self) -> String {
+        let mut text = String::new();
+        for (name, object) in &self.objects {
+            let version = object.e_tag.clone().unwrap_or_else(|| object.last_modified.to_string());
+            text += &format!("{name}\n{}\n{version}\n", object.size);
+        }
+        format!("{:016x}", xxh3_64(text.as_bytes()))
+    }
+
+    /// Returns the folder to which the names are relative, in a copy.
+    pub(crate) fn root_in(&self, copy: &Path) -> PathBuf {
+        if self.is_folder { copy.join(self.url.name()) } else { copy.to_owned() }
+    }
+
+    /// Returns the wanted objects that a folder does not have.
+    pub(crate) fn missing(&self, root: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<(&str, &ObjectMeta)> {
+        let mut missing = Vec::new();
+        for (name, object) in &self.objects {
+            let has = root.join(name).metadata().is_ok_and(|found| found.is_file() && found.len() == object.size);
+            if is_wanted(name) && !has {
+                missing.push((name.as_str(), object));
+            }
+        }
+        missing
+    }
+
+    pub(crate) fn bytes(objects: &[(&str, &ObjectMeta)]) -> u64 {
+        objects.iter().map(|(_, object)| object.size).sum()
+    }
+}
+
+/// Returns the objects below a folder by their names, each after `prefix`.
+async fn objects_below(
+    store: &dyn ObjectStore,
+    url: &StoreUrl,
+    prefix: &str,
+) -> Result<BTreeMap<String, ObjectMeta>, StoreError> {
+    let listed: Vec<ObjectMeta> =
+        store.list(Some(&url.path)).try_collect().await.map_err(|error| StoreError::request("list", url, &error))?;
+    let mut objects = BTreeMap::new();
+    for object in listed {
+        let Some(parts) = object.location.prefix_match(&url.path) else { continue };
+        let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
+        // The folder itself may have an empty object, as may folders below it.
+        if parts.is_empty() {
+            continue;
+        }
+        if parts.iter().any(|part| part.is_empty() || part == "." || part == ".." || part.contains('/')) {
+            return Err(StoreError::nothing(
+                url,
+                &format!("the object {} has no name that a file can have", object.location),
+            ));
+        }
+        objects.insert(format!("{prefix}{}", parts.join("/")), object);
+    }
+    let names: Vec<String> = objects.keys().cloned().collect();
+    objects.retain(|name, object| {
+        let below = format!("{name}/");
+        let next = names.partition_point(|other| *other < below);
+        object.size > 0 || !names.get(next).is_some_and(|other| other.starts_with(&below))
+    });
+    Ok(objects)
+}
+
+/// A download of objects to a folder.
+pub(crate) struct Download<'a> {
+    pub(crate) store: &'a dyn ObjectStore,
+    pub(crate) url: &'a StoreUrl,
+    pub(crate) root: &'a Path,
+    pub(crate) progress: &'a Progress,
+}
+
+impl Download<'_> {
+    /// Fetches objects. Each gets its name when it is complete.
+    pub(crate) async fn run(&self, objects: &[(&str, &ObjectMeta)]) -> Result<(), StoreError> {
+        let requests = Semaphore::new(REQUESTS);
+        let files = objects.iter().map(|(name, object)| self.fetch(&requests, name, object));
+        iter(files).buffer_unordered(REQUESTS).try_collect().await
+    }
+
+    async fn fetch(&self, requests: &Semaphore, name: &str, object: &ObjectMeta) -> Result<(), StoreError> {
+        let path = self.root.join(name);
+        let mut partial = path.clone().into_os_string();
+        partial.push(PARTIAL);
+        let partial = PathBuf::from(partial);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(StoreError::local(folder))?;
+        }
+        let file = File::create(&partial).map_err(StoreError::local(&partial))?;
+        file.set_len(object.size).map_err(StoreError::local(&partial))?;
+        let file = Arc::new(file);
+        let starts = (0..object.size).step_by(RANGE_BYTES as usize);
+        let ranges = starts.map(|start| start..object.size.min(start + RANGE_BYTES));
+        let ranges = ranges.map(|range| self.fetch_range(requests, object, range, &file, &partial));
+        iter(ranges).buffer_unordered(REQUESTS).try_collect::<()>().await?;
+        file.sync_data().map_err(StoreError::local(&partial))?;
+        fs::rename(&partial, &path).map_err(StoreError::local(&path))
+    }
+
+    async fn fetch_range(
+        &self,
+        requests: &Semaphore,
+        object: &ObjectMeta,
+        range: Range<u64>,
+        file: &Arc<File>,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        // The semaphore is never closed.
+        let _permit = requests.acquire().await;
+        let url = self.url_of(&object.location);
+        let options = GetOptions {
+            if_match: object.e_tag.clone(),
+            range: Some(GetRange::Bounded(range.clone())),
+            ..GetOptions::default()
+        };
+        let answer = self.store.get_opts(&object.location, options).await;
+        let answer = answer.map_err(|error| StoreError::request("read", &url, &error))?;
+        if answer.meta.size != object.size {
+            return Err(StoreError::damaged(&url, object.size, answer.meta.size));
+        }
+        let bytes = answer.bytes().await.map_err(|error| StoreError::request("read", &url, &error))?;
+        let expected = range.end - range.start;
+        if bytes.len() as u64 != expected {
+            return Err(StoreError::damaged(&url, expected, bytes.len() as u64));
+        }
+        let file = file.clone();
+        let written = tokio::task::spawn_blocking(move || file.write_all_at(&bytes, range.start)).await;
+        written.map_err(std::io::Error::other).and_then(|written| written).map_err(StoreError::local(path))?;
+        self.progress.add(expected);
+        Ok(())
+    }
+
+    fn url_of(&self, key: &Key) -> StoreUrl {
+        StoreUrl { path: key.clone(), ..self.url.clone() }
+    }
+}

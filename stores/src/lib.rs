@@ -1,0 +1,49 @@
+//! Local copies of what `s3://`, `gs://` and `az://` URLs name, and uploads.
+//!
+//! Parts are memory-mapped and read by positions, and tables are read several times. [`Stores`] therefore fetches files into
+//! a folder once, and the programs work on that. Outputs are written to a local folder and uploaded when they are complete,
+//! with the file last that makes the others count.
+//!
+//! The copy of a folder belongs to one state of it: the names, sizes and ETags of its objects. Another state gets a copy of
+//! its own, and copies of earlier states are removed once no process uses them. A file appears under its name when it is
+//! complete. Processes of a machine wait for the one that fetches.
+//!
+//! Credentials come from the environment, as for the tools of the providers. Errors do not repeat them.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+#[cfg(not(feature = "clouds"))]
+mod absent;
+#[cfg(feature = "clouds")]
+mod cache;
+#[cfg(feature = "clouds")]
+mod client;
+#[cfg(feature = "clouds")]
+mod error;
+#[cfg(feature = "clouds")]
+mod fetch;
+#[cfg(feature = "clouds")]
+mod files;
+#[cfg(feature = "clouds")]
+mod limits;
+#[cfg(feature = "clouds")]
+mod progress;
+#[cfg(feature = "clouds")]
+mod store_url;
+#[cfg(feature = "clouds")]
+mod stores;
+#[cfg(all(test, feature = "clouds"))]
+mod tests;
+#[cfg(feature = "clouds")]
+mod upload;
+
+#[cfg(not(feature = "clouds"))]
+pub use absent::{CopiesInUse, Snapshot, StoreError, StoreUrl, Stores};
+#[cfg(feature = "clouds")]
+pub use error::StoreError;
+#[cfg(feature = "clouds")]
+pub use fetch::Snapshot;
+#[cfg(feature = "clouds")]
+pub use store_url::StoreUrl;
+#[cfg(feature = "clouds")]
+pub use stores::{CopiesInUse, Stores};

@@ -1,0 +1,244 @@
+//! The object stores that a process reads and writes.
+
+use crate::cache::{Copies, default_folder};
+use crate::client::connect;
+use crate::fetch::{Download, Snapshot};
+use crate::files::files_below;
+use crate::progress::Progress;
+use crate::store_url::Scheme;
+use crate::{StoreError, StoreUrl};
+use object_store::ObjectStore;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::runtime::{Builder, Runtime};
+
+/// The file that describes the parts of a graph, and whose presence tells that they are complete.
+const META_FILE: &str = "META.json";
+
+/// The object stores that a process reads and writes, by the credentials in its environment. Calls block.
+///
+/// While the value lives, no process removes the copies that it has fetched.
+///
+/// ```no_run
+/// use edgecut_stores::{StoreUrl, Stores};
+/// let mut stores = Stores::new(None, |line| eprintln!("{line}"))?;
+/// let tables = stores.folder(&StoreUrl::parse("s3://shop/tables")?)?;
+/// let folder = stores.fetch(&tables, |name| name.ends_with(".parquet"))?;
+/// assert!(folder.join("customers.parquet").exists());
+/// # Ok::<(), edgecut_stores::StoreError>(())
+/// ```
+pub struct Stores {
+    pub(crate) runtime: Runtime,
+    cache: PathBuf,
+    pub(crate) say: fn(&str),
+    connected: BTreeMap<(Scheme, String), Arc<dyn ObjectStore>>,
+    /// The locks on copies in use.
+    in_use: Vec<File>,
+}
+
+/// The local copies that a process uses. While the value lives, no process removes them.
+#[derive(Debug, Default)]
+pub struct CopiesInUse(#[expect(dead_code, reason = "the locks end when the files are closed")] Vec<File>);
+
+impl Stores {
+    /// Creates the access to all stores. `cache_dir` is the folder of local copies, by default one in the home directory.
+    /// `say` receives lines about the progress.
+    ///
+    /// # Errors
+    /// [`StoreError::Runtime`].
+    pub fn new(cache_dir: Option<&Path>, say: fn(&str)) -> Result<Self, StoreError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let cache = cache_dir.map_or_else(default_folder, Path::to_owned);
+        Ok(Self {
+            runtime: runtime.map_err(|source| StoreError::Runtime { source })?,
+            cache: std::path::absolute(&cache).map_err(StoreError::local(cache))?,
+            say,
+            connected: BTreeMap::new(),
+            in_use: Vec::new(),
+        })
+    }
+
+    /// Ends all connections and threads, and keeps the copies that were fetched.
+    pub fn into_copies(self) -> CopiesInUse {
+        CopiesInUse(self.in_use)
+    }
+
+    /// Returns the state of a folder, without fetching it.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`], also if nothing is below the URL.
+    pub fn folder(&mut self, url: &StoreUrl) -> Result<Snapshot, StoreError> {
+        let found = self.folder_if_any(url)?;
+        found.ok_or_else(|| StoreError::nothing(url, "there is no object below it: correct the URL"))
+    }
+
+    /// Returns the state of a folder, or `None` if nothing is below the URL.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`].
+    pub fn folder_if_any(&mut self, url: &StoreUrl) -> Result<Option<Snapshot>, StoreError> {
+        let store = self.connected(url)?;
+        self.runtime.block_on(Snapshot::of_folder(&*store, url))
+    }
+
+    /// Returns the state of an object, and of the folders whose names are that of the object with one of these endings.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`], also if there is no such object.
+    pub fn file(&mut self, url: &StoreUrl, endings: &[&str]) -> Result<Snapshot, StoreError> {
+        let store = self.connected(url)?;
+        self.runtime.block_on(Snapshot::of_file(&*store, url, endings))
+    }
+
+    /// Returns the state of the folder, or of the object, that the URL names.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`], also if there is neither.
+    pub fn file_or_folder(&mut self, url: &StoreUrl) -> Result<Snapshot, StoreError> {
+        match self.folder_if_any(url)? {
+            Some(folder) => Ok(folder),
+            None => self.file(url, &[]),
+        }
+    }
+
+    /// Fetches the objects of a state whose names `is_wanted` accepts, unless the copy has them. Returns the path of the
+    /// copy, which stays as long as this value.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`] if an object cannot be read or is not that of the state any more, [`StoreError::Local`].
+    pub fn fetch(&mut self, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) -> Result<PathBuf, StoreError> {
+        let url = snapshot.url();
+        let copies = Copies::new(&self.cache, url);
+        let say = self.say;
+        let state = snapshot.state();
+        let copy = copies.of_state(&state);
+        let lock = copies.lock(|| say(&format!("waiting for another process that fetches {url}")))?;
+        fs::create_dir_all(&copy).map_err(StoreError::local(&copy))?;
+        let in_use = File::open(&copy).map_err(StoreError::local(&copy))?;
+        in_use.lock_shared().map_err(StoreError::local(&copy))?;
+        self.in_use.push(in_use);
+        self.download(snapshot, &snapshot.root_in(&copy), is_wanted)?;
+        copies.remove_others(&state);
+        drop(lock);
+        Ok(copy.join(url.name()))
+    }
+
+    /// Fetches `META.json`, the files of no part, and the files of the parts that `choose` returns for the number of parts.
+    /// Fetches all files of a folder without `META.json`. Returns the path of the copy.
+    ///
+    /// # Errors
+    /// As for [`Stores::fetch`].
+    pub fn fetch_parts(
+        &mut self,
+        url: &StoreUrl,
+        choose: impl FnOnce(usize) -> Vec<usize>,
+    ) -> Result<PathBuf, StoreError> {
+        let snapshot = self.folder(url)?;
+        if !snapshot.has(META_FILE) {
+            return self.fetch(&snapshot, |_| true);
+        }
+        let dir = self.fetch(&snapshot, |name| name == META_FILE)?;
+        let path = dir.join(META_FILE);
+        let text = fs::read(&path).map_err(StoreError::local(&path))?;
+        // Without a number, the reader of the parts describes the fault.
+        let meta: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        let parts = choose(meta["num_parts"].as_u64().unwrap_or(0) as usize);
+        self.fetch(&snapshot, |name| part_of(name).is_none_or(|part| parts.contains(&part)))
+    }
+
+    /// Makes the local outputs for a URL equal to what the store has, for a process that continues to write there. Returns
+    /// their path.
+    ///
+    /// # Errors
+    /// As for [`Stores::fetch`].
+    pub fn mirror(&mut self, url: &StoreUrl) -> Result<PathBuf, StoreError> {
+        let copies = Copies::new(&self.cache, url);
+        let dir = self.staging(url, false)?;
+        let say = self.say;
+        let lock = copies.lock(|| say(&format!("waiting for another process that fetches {url}")))?;
+        let snapshot = self.folder_if_any(url)?;
+        let state = snapshot.as_ref().map(Snapshot::state).unwrap_or_default();
+        // Files of the same names and sizes may be those of an interrupted run. The first process of a machine replaces them,
+        // and the others find the state that it has recorded.
+        let recorded = dir.with_file_name("state");
+        if snapshot.is_none() || !fs::read(&recorded).is_ok_and(|text| text == state.as_bytes()) {
+            copies.remove_staging()?;
+            fs::create_dir_all(&dir).map_err(StoreError::local(&dir))?;
+        }
+        for name in files_below(&dir)? {
+            if !snapshot.as_ref().is_some_and(|snapshot| snapshot.has(&name)) {
+                let path = dir.join(name);
+                fs::remove_file(&path).map_err(StoreError::local(&path))?;
+            }
+        }
+        if let Some(snapshot) = snapshot {
+            self.download(&snapshot, &dir, |_| true)?;
+        }
+        fs::write(&recorded, &state).map_err(StoreError::local(&recorded))?;
+        drop(lock);
+        Ok(dir)
+    }
+
+    /// Returns the local path at which a process writes what it uploads to this URL. With `is_new`, nothing is there.
+    ///
+    /// # Errors
+    /// [`StoreError::Local`].
+    pub fn staging(&self, url: &StoreUrl, is_new: bool) -> Result<PathBuf, StoreError> {
+        let copies = Copies::new(&self.cache, url);
+        let path = copies.staging();
+        let _lock = copies.lock(|| {})?;
+        if is_new {
+            self.remove_staging(url)?;
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(StoreError::local(folder))?;
+        }
+        Ok(path)
+    }
+
+    /// Removes the local outputs, which are uploaded.
+    ///
+    /// # Errors
+    /// [`StoreError::Local`].
+    pub fn remove_staging(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        Copies::new(&self.cache, url).remove_staging()
+    }
+
+    /// Fetches the objects that `root` lacks. The caller has the lock of the URL.
+    fn download(
+        &mut self,
+        snapshot: &Snapshot,
+        root: &Path,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<(), StoreError> {
+        let missing = snapshot.missing(root, is_wanted);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let store = self.connected(snapshot.url())?;
+        let url = snapshot.url();
+        let progress = Progress::start(self.say, "fetching", url, missing.len(), Snapshot::bytes(&missing));
+        let download = Download { store: &*store, url, root, progress: &progress };
+        self.runtime.block_on(download.run(&missing))?;
+        progress.finish();
+        Ok(())
+    }
+
+    /// Returns the connection to the store of a URL.
+    pub(crate) fn connected(&mut self, url: &StoreUrl) -> Result<Arc<dyn ObjectStore>, StoreError> {
+        let key = (url.scheme, url.bucket.clone());
+        if let Some(store) = self.connected.get(&key) {
+            return Ok(store.clone());
+        }
+        let store = connect(url)?;
+        self.connected.insert(key, store.clone());
+        Ok(store)
+    }
+}
+
+/// Returns the part that a file belongs to.
+fn part_of(name: &str) -> Option<usize> {
+    name.strip_prefix("part_")?.split('/').next()?.parse().ok()
+}

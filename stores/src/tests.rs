@@ -1,0 +1,327 @@
+//! Downloads and uploads with a server, and with servers that fail.
+
+use crate::limits::{BLOCK_BYTES, RANGE_BYTES};
+use crate::{StoreUrl, Stores};
+use edgecut_testing::{BUCKET, S3Server};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+
+/// The variable with the name of the test whose body a process runs. Credentials are variables of the environment, which
+/// tests of one process share, so each test with a server has a process of its own.
+const INNER: &str = "EDGECUT_STORES_TEST";
+
+/// Runs a test in a process with the variables `env`. Returns true in that process.
+fn is_inner(test: &str, env: &[(&str, String)]) -> bool {
+    if std::env::var(INNER).is_ok_and(|inner| inner == test) {
+        return true;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", &format!("tests::{test}"), "--nocapture"]).env(INNER, test);
+    command.envs(env.iter().map(|(name, value)| (name, value)));
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+    false
+}
+
+/// Starts a server and runs a test with it in a process of its own. Returns true in that process.
+fn has_server(test: &str, start: fn(&str) -> Option<S3Server>) -> bool {
+    if std::env::var_os(INNER).is_some() {
+        return is_inner(test, &[]);
+    }
+    start(test).is_some_and(|server| is_inner(test, &server.env()))
+}
+
+/// Returns the variables for a server at a port of this machine.
+fn env_of(port: u16) -> [(&'static str, String); 4] {
+    [
+        ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ACCESS_KEY_ID", "key-of-the-test".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "secret-of-the-test".to_owned()),
+    ]
+}
+
+fn url(text: &str) -> StoreUrl {
+    StoreUrl::parse(text).unwrap()
+}
+
+fn stores(cache: &Path) -> Stores {
+    Stores::new(Some(cache), |_| {}).unwrap()
+}
+
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let names = crate::files::files_below(dir).unwrap();
+    names.into_iter().map(|name| (name.clone(), fs::read(dir.join(name)).unwrap())).collect()
+}
+
+/// Bytes without a period that divides the size of a request.
+fn bytes(count: u64) -> Vec<u8> {
+    (0..count).map(|at| (at % 251) as u8).collect()
+}
+
+fn write(dir: &Path, name: &str, content: &[u8]) {
+    let path = dir.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+#[test]
+fn a_folder_survives_a_round_trip() {
+    let test = "a_folder_survives_a_round_trip";
+    if !has_server(test, S3Server::start) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("from");
+    let large = bytes(2 * BLOCK_BYTES + 5);
+    let content = [
+        ("META.json", b"{\"num_parts\": 12}".as_slice()),
+        ("part_0/x.npy", large.as_slice()),
+        ("part_1/year=2020/a b+c%20.csv", b"1"),
+        ("part_11/empty", b""),
+        ("transforms.json", b"{}"),
+    ];
+    for (name, content) in content {
+        write(&from, name, content);
+    }
+    let mut stores = stores(&dir.path().join("cache"));
+    let to = url(&format!("s3://{BUCKET}/a/graph"));
+    stores.upload_folder(&from, &to, Some("META.json"), |_| false).unwrap();
+    let snapshot = stores.folder(&to).unwrap();
+    assert_eq!(snapshot.names().count(), content.len());
+    let copy = stores.fetch(&snapshot, |_| true).unwrap();
+    assert_eq!(files(&copy), files(&from));
+    assert!(copy.ends_with("graph"), "{}", copy.display());
+    // Chosen parts, with the files of none.
+    let mut others = self::stores(&dir.path().join("other"));
+    let chosen = others
+        .fetch_parts(&to, |num_parts| {
+            assert_eq!(num_parts, 12);
+            vec![1]
+        })
+        .unwrap();
+    let names: Vec<String> = files(&chosen).into_keys().collect();
+    assert_eq!(names, ["META.json", "part_1/year=2020/a b+c%20.csv", "transforms.json"]);
+    // The same state is not fetched again, and another state is another copy.
+    let before = copy.join("META.json").metadata().unwrap().modified().unwrap();
+    let snapshot = stores.folder(&to).unwrap();
+    let again = stores.fetch(&snapshot, |_| true).unwrap();
+    assert_eq!(again.join("META.json").metadata().unwrap().modified().unwrap(), before);
+    write(&from, "META.json", b"{\"num_parts\": 13}");
+    fs::remove_file(from.join("transforms.json")).unwrap();
+    fs::remove_file(from.join("part_11/empty")).unwrap();
+    stores.upload_folder(&from, &to, Some("META.json"), |name| name.starts_with("part_")).unwrap();
+    let snapshot = stores.folder(&to).unwrap();
+    let names: Vec<&str> = snapshot.names().collect();
+    assert_eq!(names, ["META.json", "part_0/x.npy", "part_1/year=2020/a b+c%20.csv", "transforms.json"]);
+    let newer = stores.fetch(&snapshot, |name| name == "META.json").unwrap();
+    assert_eq!(fs::read(newer.join("META.json")).unwrap(), b"{\"num_parts\": 13}");
+    assert!(copy.exists() && newer != copy, "this process still uses the older copy");
+    // An older copy that no process uses is removed.
+    drop(stores);
+    let mut stores = self::stores(&dir.path().join("cache"));
+    stores.fetch(&snapshot, |name| name == "META.json").unwrap();
+    assert!(!copy.exists() && newer.exists());
+    // A model with its embeddings, beside another object of a similar name.
+    let model = dir.path().join("m.safetensors");
+    fs::write(&model, "weights").unwrap();
+    let to = url(&format!("s3://{BUCKET}/m.safetensors"));
+    stores.upload_file(&model, &to).unwrap();
+    stores.upload_file(&model, &url(&format!("s3://{BUCKET}/m.safetensors.embeddings/rows"))).unwrap();
+    stores.upload_file(&model, &url(&format!("s3://{BUCKET}/m.safetensors.old"))).unwrap();
+    let snapshot = stores.file(&to, &[".embeddings"]).unwrap();
+    let copy = stores.fetch(&snapshot, |_| true).unwrap();
+    assert_eq!(fs::read(&copy).unwrap(), b"weights");
+    let names: Vec<String> = files(copy.parent().unwrap()).into_keys().collect();
+    assert_eq!(names, ["m.safetensors", "m.safetensors.embeddings/rows"]);
+}
+
+#[test]
+fn a_mirror_has_the_files_of_the_store_only() {
+    let test = "a_mirror_has_the_files_of_the_store_only";
+    if !has_server(test, S3Server::start) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = stores(&dir.path().join("cache"));
+    let to = url(&format!("s3://{BUCKET}/checkpoints"));
+    let local = stores.mirror(&to).unwrap();
+    assert!(files(&local).is_empty(), "the store has none");
+    write(dir.path(), "state", b"1");
+    stores.upload_file(&dir.path().join("state"), &to.join("step-1/rank-0.state").unwrap()).unwrap();
+    write(&local, "step-0/rank-0.state", b"of an interrupted run");
+    write(&local, "step-1/rank-0.state", b"2");
+    assert_eq!(stores.mirror(&to).unwrap(), local);
+    assert_eq!(files(&local), [("step-1/rank-0.state".to_owned(), b"1".to_vec())].into());
+    // Another process of the machine finds the files.
+    let before = local.join("step-1/rank-0.state").metadata().unwrap().modified().unwrap();
+    stores.mirror(&to).unwrap();
+    assert_eq!(local.join("step-1/rank-0.state").metadata().unwrap().modified().unwrap(), before);
+    stores.remove(&to, &["step-1/rank-0.state".to_owned(), "step-1/none".to_owned()]).unwrap();
+    assert!(stores.folder_if_any(&to).unwrap().is_none());
+    assert!(stores.staging(&to, false).unwrap().exists());
+    stores.remove_staging(&to).unwrap();
+    assert!(!local.exists());
+}
+
+#[test]
+fn missing_objects_and_buckets_are_named() {
+    let test = "missing_objects_and_buckets_are_named";
+    if !has_server(test, S3Server::start) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = stores(&dir.path().join("cache"));
+    let error = stores.folder(&url("s3://nowhere/a")).unwrap_err().to_string();
+    assert_eq!(error, "list s3://nowhere/a: there is no bucket nowhere: create it, or correct the URL");
+    let error = stores.folder(&url(&format!("s3://{BUCKET}/none"))).unwrap_err().to_string();
+    assert_eq!(error, format!("read s3://{BUCKET}/none: there is no object below it: correct the URL"));
+    let error = stores.file_or_folder(&url(&format!("s3://{BUCKET}/none"))).unwrap_err().to_string();
+    assert_eq!(error, format!("read s3://{BUCKET}/none: there is no such object: correct the URL"));
+    let path = dir.path().join("x");
+    fs::write(&path, "x").unwrap();
+    let error = stores.upload_file(&path, &url("s3://nowhere/a")).unwrap_err().to_string();
+    assert!(error.starts_with("write s3://nowhere/a: there is no bucket nowhere"), "{error}");
+}
+
+#[test]
+fn a_changed_object_is_not_taken_for_the_listed_one() {
+    let test = "a_changed_object_is_not_taken_for_the_listed_one";
+    if !has_server(test, S3Server::start) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = stores(&dir.path().join("cache"));
+    let to = url(&format!("s3://{BUCKET}/table.csv"));
+    let path = dir.path().join("table.csv");
+    for (number, (second, is_ok)) in
+        [("a\n1\n", true), ("a\n2\n", false), ("a\n", false), ("a\n1\n2\n", false)].into_iter().enumerate()
+    {
+        fs::write(&path, "a\n1\n").unwrap();
+        stores.upload_file(&path, &to).unwrap();
+        let snapshot = stores.file(&to, &[]).unwrap();
+        fs::write(&path, second).unwrap();
+        stores.upload_file(&path, &to).unwrap();
+        let cache = dir.path().join(format!("cache {number}"));
+        let fetched = self::stores(&cache).fetch(&snapshot, |_| true);
+        assert_eq!(fetched.is_ok(), is_ok, "{second}");
+        if let Err(error) = fetched {
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("read {to}: ")) && text.contains("changed while it was read"), "{text}");
+            let left = crate::files::files_below(&cache).unwrap();
+            assert!(left.iter().all(|name| !name.ends_with("/table.csv")), "{left:?}");
+        }
+    }
+}
+
+#[test]
+fn refused_credentials_are_not_repeated() {
+    let test = "refused_credentials_are_not_repeated";
+    if !has_server(test, S3Server::start_closed) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = stores(dir.path());
+    let path = dir.path().join("x");
+    fs::write(&path, "x").unwrap();
+    let to = url(&format!("s3://{BUCKET}/a"));
+    for error in [stores.folder(&to).unwrap_err(), stores.upload_file(&path, &to).unwrap_err()] {
+        let text = format!("{error} {error:?}");
+        assert!(text.contains("the store denies access") && text.contains("AWS_SECRET_ACCESS_KEY"), "{text}");
+        for secret in ["key-of-the-test", "secret-of-the-test", "token-of-the-test"] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+}
+
+/// Answers requests on connections of its own with the results of `answer`, which gets the first line of each request. An
+/// answer that is not complete ends the connection.
+fn answer_requests(answer: fn(&str) -> Vec<u8>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let line = first_line(&stream);
+            let _ = (&stream).write_all(&answer(&line));
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    });
+    port
+}
+
+/// Reads the head of a request without content.
+fn first_line(stream: &TcpStream) -> String {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let first = lines.next().unwrap_or_default();
+    lines.find(String::is_empty);
+    first
+}
+
+const LENGTH: u64 = RANGE_BYTES + 1000;
+
+/// Returns a listing of one object, or the beginning of its content.
+fn truncated(line: &str) -> Vec<u8> {
+    let (head, content) = if line.contains("list-type=2") {
+        let content = format!(
+            "<ListBucketResult><Contents><Key>a/x</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>\
+             <ETag>\"e\"</ETag><Size>{LENGTH}</Size></Contents></ListBucketResult>"
+        );
+        (format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", content.len()), content.into_bytes())
+    } else {
+        let last = RANGE_BYTES - 1;
+        let head = format!(
+            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-{last}/{LENGTH}\r\nContent-Length: {RANGE_BYTES}\r\n"
+        );
+        (head, bytes(1000))
+    };
+    let rest = "ETag: \"e\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\nConnection: close\r\n\r\n";
+    [head.into_bytes(), rest.as_bytes().to_vec(), content].concat()
+}
+
+#[test]
+fn a_truncated_answer_leaves_no_file() {
+    let test = "a_truncated_answer_leaves_no_file";
+    let port = answer_requests(truncated);
+    if !is_inner(test, &env_of(port)) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = stores(dir.path());
+    let snapshot = stores.folder(&url("s3://b/a")).unwrap();
+    let error = stores.fetch(&snapshot, |_| true).unwrap_err().to_string();
+    assert!(error.starts_with("read s3://b/a/x: "), "{error}");
+    let left = crate::files::files_below(dir.path()).unwrap();
+    assert!(left.iter().all(|name| name.ends_with(".partial") || name.ends_with(".lock")), "{left:?}");
+}
+
+#[test]
+fn a_server_that_is_gone_ends_the_wait() {
+    let test = "a_server_that_is_gone_ends_the_wait";
+    if !is_inner(test, &env_of(edgecut_testing::free_port())) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let error = stores(dir.path()).folder(&url("s3://b/a")).unwrap_err().to_string();
+    assert!(error.starts_with("list s3://b/a: ") && error.contains("Connection refused"), "{error}");
+    assert!(error.contains("AWS_ENDPOINT_URL") && !error.contains("-of-the-test"), "{error}");
+}
+
+#[test]
+fn stores_without_credentials_name_their_variables() {
+    let test = "stores_without_credentials_name_their_variables";
+    let env = [("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json".to_owned())];
+    if !is_inner(test, &env) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = stores(dir.path());
+    let error = stores.folder(&url("gs://b/a")).unwrap_err().to_string();
+    assert!(error.starts_with("connect to gs://b/a: ") && error.contains("GOOGLE_APPLICATION_CREDENTIALS"), "{error}");
+    let error = stores.folder(&url("az://b/a")).unwrap_err().to_string();
+    assert!(error.starts_with("connect to az://b/a: ") && error.contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error}");
+}
