@@ -40,8 +40,8 @@ pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
     Dataset, Division, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
     EdgeOverlap, GivenNegatives, GroupLimits, HeldOutEdges, HoldOut, HoldOutChoice, KnownPairs, NO_SPLIT,
-    NegativesMeta, NodeData, NodeKeys, NodeOverlap, NodeSplit, OriginalIds, OverlapPolicy, Overlaps, RowNumber, Split,
-    SplitOrder, Splits, TargetKind, TargetMeta, Targets,
+    NegativesMeta, NodeData, NodeKeys, NodeOverlap, NodeSplit, OriginalIds, OverlapPolicy, Overlaps, Reciprocity,
+    RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta, Targets,
 };
 pub use error::GraphError;
 pub use fanout::Fanout;

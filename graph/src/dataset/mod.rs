@@ -36,6 +36,7 @@ pub(crate) use known_pairs::{JoinedNodes, PairKey};
 pub use nodes::NodeData;
 pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
 pub(crate) use overlap::{TypedEdges, count_edge_overlaps};
+pub use reciprocity::Reciprocity;
 pub use split_nodes::NodeSplit;
 pub use split_order::{Division, GroupLimits, RowNumber, SplitOrder};
 pub use splits::{Split, Splits};
