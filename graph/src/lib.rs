@@ -41,7 +41,7 @@ pub use dataset::{
     Dataset, Division, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
     EdgeOverlap, GivenNegatives, GroupLimits, HeldOutEdges, HoldOut, HoldOutChoice, KnownPairs, NO_SPLIT,
     NegativesMeta, NodeData, NodeKeys, NodeLabel, NodeOverlap, NodeSplit, OriginalIds, OverlapPolicy, Overlaps,
-    RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta, Targets,
+    Reciprocity, RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta, Targets,
 };
 pub use error::GraphError;
 pub use fanout::Fanout;

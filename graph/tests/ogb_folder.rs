@@ -340,7 +340,7 @@ fn edges_in_one_direction_are_pointed_out() {
     };
     let said = warnings("0,1\n1,2\n3,3\n", |_| {});
     assert_eq!(said.len(), 1);
-    assert!(said[0].starts_with("none of 2 sampled edges has its reverse") && said[0].contains("`to_undirected`"));
+    assert!(said[0].starts_with("0 of 2 sampled edges have their reverses") && said[0].contains("`to_undirected`"));
     assert!(warnings("0,1\n1,2\n3,3\n", |source| source.to_undirected = true).is_empty());
     assert!(warnings("0,1\n1,2\n3,3\n", |source| source.add_reverse_edges = true).is_empty());
     // One edge with its reverse is enough, and loops have none.

@@ -42,7 +42,7 @@ impl Folder {
     /// Returns the warnings about overlaps. Small graphs may also have edges in one direction only.
     fn remarks(&self) -> Vec<String> {
         let warnings = self.load(|_| ()).unwrap().warnings;
-        warnings.into_iter().filter(|warning| !warning.contains("sampled edges has its reverse")).collect()
+        warnings.into_iter().filter(|warning| !warning.contains("sampled edges have their reverses")).collect()
     }
 
     fn why(&self) -> String {

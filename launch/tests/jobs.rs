@@ -92,7 +92,7 @@ fn the_first_failure_decides_and_its_last_lines_come_again() {
         "fail",
         "case $RANK in\n\
          3) echo 'about to fail' >&2; sleep 1; exit 7;;\n\
-         0) trap 'exit 3' TERM; sleep 1000 & wait;;\n\
+         0) trap 'echo ending; exit 3' TERM; sleep 1000 & wait;;\n\
          *) sleep 1000;;\n\
          esac\n",
     );
@@ -103,6 +103,19 @@ fn the_first_failure_decides_and_its_last_lines_come_again() {
     let end = format!("launch: rank 3 on {host} ended with exit status 7; its last lines:\n[{host}:3] about to fail\n");
     assert!(run.err.ends_with(&end), "{run:#?}");
     assert!(lab.job_processes().is_empty());
+}
+
+#[test]
+fn an_error_of_all_ranks_is_shown_once() {
+    let Some(lab) = lab("equal errors") else { return };
+    lab.script("refuse", "printf 'error: no such flag\\n\\nUsage: refuse\\n\\nSee --help.\\n' >&2; sleep 1; exit 2\n");
+    let config = arg(&lab.ip_config(2));
+    let run = lab.run(&["--ip-config", &config, "./refuse"]);
+    assert_eq!(run.status.code(), Some(2), "{run:#?}");
+    for line in ["error: no such flag", "Usage: refuse", "See --help."] {
+        assert_eq!(run.err.matches(line).count(), 1, "{run:#?}");
+    }
+    assert!(run.err.ends_with("ended with exit status 2\n"), "{run:#?}");
 }
 
 /// A script that ignores requests to end, and leaves processes in other sessions.

@@ -82,7 +82,9 @@ pub(crate) struct Target<'a> {
 
 impl Target<'_> {
     fn name(&self) -> String {
-        format!("{} at {}", self.peer, self.addr)
+        let addr = self.addr.to_string();
+        // A server whose name is its address is named once.
+        if self.peer.ends_with(&addr) { self.peer.clone() } else { format!("{} at {addr}", self.peer) }
     }
 }
 

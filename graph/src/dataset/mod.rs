@@ -38,6 +38,7 @@ pub use node_label::NodeLabel;
 pub use nodes::NodeData;
 pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
 pub(crate) use overlap::{TypedEdges, count_edge_overlaps};
+pub use reciprocity::Reciprocity;
 pub use split_nodes::NodeSplit;
 pub use split_order::{Division, GroupLimits, RowNumber, SplitOrder};
 pub use splits::{Split, Splits};

@@ -10,7 +10,7 @@ use super::npy_folder::{
 use super::ogb::{OgbProperties, read_ogb, read_ogb_binary_in, read_ogb_hetero};
 use super::triples::read_triples;
 use crate::GraphError;
-use crate::dataset::{Dataset, HoldOut, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy};
+use crate::dataset::{Dataset, HoldOut, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy, Reciprocity};
 use crate::memory::Workspace;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -183,13 +183,13 @@ pub fn prepare(loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys) -> R
     }
     warnings.extend(settle_overlaps(&mut dataset, source)?);
     let is_asked = !source.add_reverse_edges && !source.to_undirected;
-    let one_way = if is_asked { dataset.edges_without_reverse() } else { None };
-    warnings.extend(one_way.map(|num_sampled| {
-        format!(
-            "none of {num_sampled} sampled edges has its reverse, so messages flow in one direction only: set \
-             `to_undirected` if the graph is undirected"
-        )
-    }));
+    let found = if is_asked { dataset.reciprocity() } else { None };
+    if let Some(Reciprocity { num_sampled, num_reciprocal }) = found.filter(|found| found.is_one_way()) {
+        warnings.push(format!(
+            "{num_reciprocal} of {num_sampled} sampled edges have their reverses, so most messages flow in one direction \
+             only: set `to_undirected` if the graph is undirected"
+        ));
+    }
     choose_edges(Loaded { dataset, warnings }, source, keys)
 }
 
@@ -327,7 +327,7 @@ fn why_not_found(candidates: &[PathBuf]) -> String {
     let unreadable = candidates.iter().find(|folder| why_unreadable(folder).is_some());
     let found = unreadable.or_else(|| candidates.iter().find(|folder| folder.is_dir()));
     let why = found.map_or_else(absent, |folder| why_no_dataset(folder));
-    format!("no dataset found: {why}")
+    if unreadable.is_some() { why } else { format!("no dataset found: {why}") }
 }
 
 /// Returns the error of the system if this user may not list `folder` or open its files. Files in it then seem to be

@@ -3,13 +3,15 @@
 use crate::messages::Stream;
 use anyhow::{Context, bail};
 use edgecut_output::{OwnEntries, is_numbered, write_output};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
 /// The number of last lines of a rank that are repeated if it fails.
 const KEPT_LINES: usize = 10;
+/// The number of lines after errors that are remembered. Beyond it all lines are shown.
+const MAX_ERROR_LINES: usize = 1000;
 /// Terminal colors of ranks: cyan, green, yellow, magenta, blue and their bright variants.
 const COLORS: [u8; 10] = [36, 32, 33, 35, 34, 96, 92, 93, 95, 94];
 
@@ -20,6 +22,9 @@ const LIST_FILE: &str = ".launch-logs";
 pub(crate) struct Screen {
     labels: Vec<String>,
     last: Vec<VecDeque<String>>,
+    errors: ErrorLines,
+    /// The rank whose line was shown last.
+    shown_last: Option<usize>,
     log_dir: Option<PathBuf>,
     logs: Vec<File>,
     /// True if standard output, and standard error, are shown in color.
@@ -35,13 +40,23 @@ impl Screen {
         }
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colors = (!plain && stdout().is_terminal(), !plain && stderr().is_terminal());
-        Ok(Self { labels: Vec::new(), last: Vec::new(), log_dir: log_dir.map(Into::into), logs: Vec::new(), colors })
+        Ok(Self {
+            labels: Vec::new(),
+            last: Vec::new(),
+            errors: ErrorLines::default(),
+            shown_last: None,
+            log_dir: log_dir.map(Into::into),
+            logs: Vec::new(),
+            colors,
+        })
     }
 
     /// Opens a log file per rank for the attempt after `restarts` restarts, whose ranks have these labels. Files of earlier
     /// attempts are kept.
     pub(crate) fn begin(&mut self, restarts: u32, labels: Vec<String>) -> anyhow::Result<()> {
         self.last = vec![VecDeque::new(); labels.len()];
+        self.errors = ErrorLines::new(labels.len());
+        self.shown_last = None;
         self.labels = labels;
         let Some(dir) = &self.log_dir else { return Ok(()) };
         if restarts == 0 {
@@ -58,7 +73,8 @@ impl Screen {
         Ok(())
     }
 
-    /// Prints a line of a rank, and logs it. A line of a rank that the job does not have is ignored.
+    /// Prints a line of a rank, and logs it. A line of a rank that the job does not have is ignored. The error of several
+    /// ranks, such as a wrong flag, is printed once.
     pub(crate) fn line(&mut self, rank: usize, stream: Stream, text: &str) -> anyhow::Result<()> {
         let Some(last) = self.last.get_mut(rank) else { return Ok(()) };
         if let Some(log) = self.logs.get_mut(rank) {
@@ -68,6 +84,10 @@ impl Screen {
             last.pop_front();
         }
         last.push_back(text.into());
+        if stream == Stream::Err && self.errors.is_repeated(rank, text) {
+            return Ok(());
+        }
+        self.shown_last = Some(rank);
         // A closed pipe does not end the job: the logs continue.
         let _ = match stream {
             Stream::Out => writeln!(stdout().lock(), "{} {text}", self.prefix(rank, self.colors.0)),
@@ -76,10 +96,12 @@ impl Screen {
         Ok(())
     }
 
-    /// Prints the failure of a rank, and repeats its last lines.
+    /// Prints the failure of a rank, and repeats its last lines if lines of other ranks follow them.
     pub(crate) fn failure(&self, rank: usize, what: &str) {
-        let lines = if self.last[rank].is_empty() { "" } else { "; its last lines:" };
-        self.note(&format!("{what}{lines}"));
+        if self.last[rank].is_empty() || self.shown_last == Some(rank) || self.errors.has_repeated(rank) {
+            return self.note(what);
+        }
+        self.note(&format!("{what}; its last lines:"));
         let mut err = stderr().lock();
         for line in &self.last[rank] {
             let _ = writeln!(err, "{} {line}", self.prefix(rank, self.colors.1));
@@ -94,6 +116,53 @@ impl Screen {
     fn prefix(&self, rank: usize, colored: bool) -> String {
         let label = &self.labels[rank];
         if colored { format!("\x1b[{}m[{label}]\x1b[0m", COLORS[rank % COLORS.len()]) } else { format!("[{label}]") }
+    }
+}
+
+/// The lines that ranks have printed since they printed an error, which other ranks may repeat.
+#[derive(Default)]
+struct ErrorLines {
+    /// The rank that has printed a line first.
+    printed_by: HashMap<String, usize>,
+    ranks: Vec<RankErrors>,
+}
+
+/// The errors of a rank.
+#[derive(Clone, Copy, Default)]
+struct RankErrors {
+    has_failed: bool,
+    has_repeated: bool,
+}
+
+impl ErrorLines {
+    fn new(num_ranks: usize) -> Self {
+        Self { printed_by: HashMap::new(), ranks: vec![RankErrors::default(); num_ranks] }
+    }
+
+    /// Returns true for a line of an error that another rank has printed.
+    fn is_repeated(&mut self, rank: usize, text: &str) -> bool {
+        let errors = &mut self.ranks[rank];
+        errors.has_failed |= text.starts_with("error: ");
+        if !errors.has_failed {
+            return false;
+        }
+        match self.printed_by.get(text) {
+            Some(&first) => {
+                errors.has_repeated |= first != rank;
+                first != rank
+            }
+            None => {
+                if self.printed_by.len() < MAX_ERROR_LINES {
+                    self.printed_by.insert(text.to_owned(), rank);
+                }
+                false
+            }
+        }
+    }
+
+    /// Returns true if lines of a rank's error were not shown, because another rank has printed them.
+    fn has_repeated(&self, rank: usize) -> bool {
+        self.ranks[rank].has_repeated
     }
 }
 

@@ -57,7 +57,9 @@ pub fn labeled_edge_type(meta: &Meta, name: Option<&str>) -> Result<EdgeTypeId, 
     let labeled: Vec<usize> = (0..meta.edge_types.len()).filter(|&e| meta.edge_types[e].labels.is_some()).collect();
     let names = || labeled.iter().map(|&e| meta.edge_types[e].full_name()).collect::<Vec<_>>().join(", ");
     if labeled.is_empty() {
-        return fail("no edge type has labels, which train edge needs".into());
+        return fail("no edge type has labels, which train edge needs: save edge_label.npy beside edge_index.npy, or give `labels` to a \
+                     table of edges"
+            .into());
     }
     match (name, &labeled[..]) {
         (Some(name), _) => {

@@ -126,6 +126,10 @@ impl TrainError {
     /// Adds the epoch to a failure to make batches, whose own epochs are not those of the training in a validation.
     pub(crate) fn in_validation(self, epoch: u64) -> Self {
         match self {
+            // The loader of a validation counts its own epochs.
+            Self::Loader(LoaderError::Batch { source, .. }) => {
+                Self::Validation { epoch, source: Box::new(Self::Sample(*source)) }
+            }
             Self::Loader(_) | Self::Sample(_) => Self::Validation { epoch, source: Box::new(self) },
             other => other,
         }

@@ -197,7 +197,9 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         if hops == layers {
             return Ok(());
         }
-        let what = format!("the model has {layers} layers, but there are fan-outs for {hops} hops (`num_neighbors`)");
+        let what = format!(
+            "the model has {layers} layers, but `num_neighbors` has {hops} fan-outs: give a fan-out for each layer"
+        );
         Err(TrainError::Config { what })
     }
 
