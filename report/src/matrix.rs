@@ -1,7 +1,7 @@
 //! Matrices as tables whose cells are colored by their value.
 
-use crate::chart::shown;
-use crate::page::escaped;
+use crate::page::{escaped, scrolling};
+use crate::unit::shown;
 use std::fmt::Write;
 
 /// The most rows or columns whose cells show their numbers. Cells of larger matrices show them when pointed at.
@@ -29,12 +29,7 @@ pub fn matrix(title: &str, matrix: &Matrix<'_>) -> String {
     }
     let has_numbers = names.len() <= MOST_WITH_NUMBERS;
     let class = if has_numbers { "matrix" } else { "matrix small" };
-    let mut html = format!(
-        "<figure><figcaption>{}</figcaption><div class=\"scroll\"><table class=\"{class}\"><thead><tr><th>{} \\ {}</th>",
-        escaped(title),
-        escaped(rows),
-        escaped(columns)
-    );
+    let mut html = format!("<table class=\"{class}\"><thead><tr><th>{} \\ {}</th>", escaped(rows), escaped(columns));
     // Writing to a string does not fail.
     for name in *names {
         let _ = write!(html, "<th>{}</th>", escaped(name));
@@ -57,7 +52,8 @@ pub fn matrix(title: &str, matrix: &Matrix<'_>) -> String {
         }
         html += "</tr>";
     }
-    html + "</tbody></table></div></figure>"
+    html += "</tbody></table>";
+    format!("<figure><figcaption>{}</figcaption>{}</figure>", escaped(title), scrolling(&html))
 }
 
 #[cfg(test)]

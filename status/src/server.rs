@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -34,8 +34,12 @@ pub trait StatusSource: Send + Sync + 'static {
 /// An answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Status 200, with this text.
+    /// Status 200, with this text, which may be in Prometheus' format.
     Found(String),
+    /// Status 200, with this page of HTML. It may have scripts and styles of its own, and reads only from this server.
+    Html(String),
+    /// Status 200, with this JSON.
+    Json(String),
     /// Status 503: the process is not ready, for this reason.
     NotReady(String),
 }
@@ -76,15 +80,7 @@ pub fn serve_status<S: StatusSource>(addr: SocketAddr, source: Arc<S>) -> io::Re
                 let _slot = slot;
                 let service = service_fn(|request: Request<Incoming>| {
                     let source = source.clone();
-                    async move {
-                        let (status, text) = respond(source.as_ref(), &request).await;
-                        let mut response = Response::new(Full::new(Bytes::from(text)));
-                        *response.status_mut() = status;
-                        // Prometheus needs the version of its format.
-                        let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-                        response.headers_mut().insert(CONTENT_TYPE, format);
-                        Ok::<_, Infallible>(response)
-                    }
+                    async move { Ok::<_, Infallible>(respond(source.as_ref(), &request).await) }
                 });
                 let mut http = http1::Builder::new();
                 http.timer(TokioTimer::new()).keep_alive(false);
@@ -97,14 +93,33 @@ pub fn serve_status<S: StatusSource>(addr: SocketAddr, source: Arc<S>) -> io::Re
     Ok(StatusServer { addr, _runtime: runtime })
 }
 
-async fn respond<S: StatusSource>(source: &S, request: &Request<Incoming>) -> (StatusCode, String) {
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        return (StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n".into());
-    }
+// Prometheus needs the version of its format.
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The policy of pages. Nothing is loaded from elsewhere, even if a name in a page were taken for markup.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+async fn respond<S: StatusSource>(source: &S, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let path = request.uri().path();
-    match source.answer(path).await {
-        Some(Answer::Found(text)) => (StatusCode::OK, text),
-        Some(Answer::NotReady(why)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
-        None => (StatusCode::NOT_FOUND, format!("{path} does not exist: ask for {}\n", S::PATHS)),
-    }
+    let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
+    let answer = if is_read { source.answer(path).await } else { None };
+    let (status, format, text) = match answer {
+        _ if !is_read => (StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET is allowed\n".into()),
+        Some(Answer::Found(text)) => (StatusCode::OK, TEXT, text),
+        Some(Answer::Html(page)) => (StatusCode::OK, HTML, page),
+        Some(Answer::Json(json)) => (StatusCode::OK, JSON, json),
+        Some(Answer::NotReady(why)) => (StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
+        None => (StatusCode::NOT_FOUND, TEXT, format!("{path} does not exist: ask for {}\n", S::PATHS)),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, format);
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

@@ -30,6 +30,7 @@ mod gradient_sum;
 pub mod gradients;
 pub mod graph;
 pub mod inference;
+mod inference_progress;
 pub mod link;
 pub mod loss;
 mod memory;

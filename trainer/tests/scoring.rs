@@ -13,7 +13,7 @@ use edgecut_trainer::{
 };
 use std::path::Path;
 
-type Cpu = NdArray<f32>;
+pub(crate) type Cpu = NdArray<f32>;
 
 const NUM_NODES: usize = 900;
 
@@ -23,7 +23,7 @@ pub(crate) fn scoring(metrics: &str) -> ScoringConfig {
 }
 
 /// Generates nodes with two noisy numbers, which tell a rare class. The labels of test nodes are wrong if `wrong_tests`.
-fn rare_class(wrong_tests: bool) -> Dataset {
+pub(crate) fn rare_class(wrong_tests: bool) -> Dataset {
     let mut numbers = Numbers(5);
     let mut values = Vec::new();
     let mut labels = Vec::new();

@@ -5,6 +5,7 @@ mod decoder_tensors;
 #[path = "edge_training/main.rs"]
 mod edge_training;
 mod embedding_rates;
+mod evaluation_steps;
 mod future_edges;
 mod gradient_equality;
 mod graph_classification;

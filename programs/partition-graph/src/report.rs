@@ -4,7 +4,7 @@ use anyhow::Context;
 use edgecut_graph::{Meta, PartMeta};
 use edgecut_output::write_output;
 use edgecut_partition::{Balances, cut_matrix};
-use edgecut_report::{Bar, Matrix, Page, bars, matrix, shown, table};
+use edgecut_report::{Bar, Matrix, Page, Unit, bars, definitions, matrix, shown};
 use std::path::Path;
 
 /// The most parts whose cut matrix is drawn.
@@ -38,19 +38,19 @@ pub(crate) fn write_report(dir: &Path, meta: &Meta, out: &Path) -> anyhow::Resul
 fn results(meta: &Meta) -> String {
     let report = &meta.report;
     let made = &meta.provenance;
-    let percent = |share: f64| format!("{} %", shown(share * 100.0));
-    let sum = |count: fn(&PartMeta) -> u64| report.parts.iter().map(count).sum::<u64>().to_string();
-    let rows = [
-        ["", ""].map(String::from),
-        ["nodes".into(), sum(|part| part.nodes)],
-        ["edges".into(), sum(|part| part.edges)],
-        ["cut edges".into(), format!("{} ({})", report.cut_edges, percent(report.cut_fraction))],
-        ["remote neighbor share".into(), percent(report.remote_neighbor_fraction)],
-        ["method".into(), made.method.clone()],
-        ["seed".into(), made.seed.to_string()],
-        ["balance".into(), made.balance.join(",")],
+    let nodes = report.parts.iter().map(|part| part.nodes).sum::<u64>();
+    let edges = report.parts.iter().map(|part| part.edges).sum::<u64>();
+    let cut = format!("{} ({})", shown(report.cut_edges as f64), Unit::Share.format(report.cut_fraction));
+    let pairs = [
+        ("Nodes", shown(nodes as f64)),
+        ("Edges", shown(edges as f64)),
+        ("Cut edges", cut),
+        ("Remote neighbors", Unit::Share.format(report.remote_neighbor_fraction)),
+        ("Method", made.method.clone()),
+        ("Seed", made.seed.to_string()),
+        ("Balance", made.balance.join(", ")),
     ];
-    table(&rows.map(Vec::from))
+    definitions(&pairs.map(|(name, value)| (name.to_owned(), value)))
 }
 
 fn balance(meta: &Meta) -> Vec<String> {
@@ -62,7 +62,7 @@ fn balance(meta: &Meta) -> Vec<String> {
             .enumerate()
             .map(|(id, part)| Bar { name: format!("part {id}"), pieces: vec![count(part) as f64] });
         let title = format!("{name}, largest part over the mean {}", shown(factor(&factors)));
-        bars(&title, "", &[name], &of_parts.collect::<Vec<_>>())
+        bars(&title, Unit::Number, &[name], &of_parts.collect::<Vec<_>>())
     };
     QUANTITIES.iter().map(chart).collect()
 }

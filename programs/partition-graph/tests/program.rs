@@ -139,7 +139,8 @@ fn reports_show_the_edges_between_parts() {
     for (to, row) in edges.iter().enumerate() {
         assert_eq!(Some(row.iter().sum::<u64>()), described["report"]["parts"][to]["edges"].as_u64());
         for (from, &count) in row.iter().enumerate() {
-            let cell = format!("part of the destination {to}, part of the source {from}: {count}\"");
+            let shown = edgecut_report::shown(count as f64);
+            let cell = format!("part of the destination {to}, part of the source {from}: {shown}\"");
             assert!(page.contains(&cell), "{cell}: {page}");
             cut += if to == from { 0 } else { count };
         }

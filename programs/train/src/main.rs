@@ -11,6 +11,7 @@ mod node_ids;
 mod predict;
 mod progress;
 mod report;
+mod run_page;
 mod sample;
 mod saved_model;
 mod settings;

@@ -44,31 +44,38 @@ fn a_report_shows_the_epochs_of_its_runs() {
         let points = |title: &str| -> Vec<usize> {
             between(chart(title), "points=\"", "\"").iter().map(|points| points.split(' ').count()).collect()
         };
-        assert_eq!(points("training loss"), vec![4; num_runs]);
-        assert_eq!(points("validation accuracy"), vec![2; num_runs]);
+        assert_eq!(points("Training loss"), vec![4; num_runs]);
+        assert_eq!(points("Validation accuracy"), vec![2; num_runs]);
         let loss = epochs[2]["loss"].as_f64().expect("a loss");
-        let titles = between(chart("training loss"), "<title>", "</title>");
+        let titles = between(chart("Training loss"), "<title>", "</title>");
         let third = titles.iter().find_map(|title| title.strip_prefix("fast, epoch 3: ")).expect("the third epoch");
         assert!((third.parse::<f64>().expect("a number") / loss - 1.0).abs() < 1e-3, "{third} for {loss}");
         // A bar per epoch and per rank, and the tables.
-        let bars = chart("fast, slowest rank of each phase").matches("epoch 4, ").count();
-        assert_eq!(bars, 4, "one for each phase");
-        assert!(chart("fast: time").contains("rank 1, computing") && chart("fast: memory").contains("rank 1"));
+        let [phases, time, memory, confusion_title] = if num_runs == 1 {
+            ["Slowest rank of each phase", "Time", "Resident memory", "Confusion matrix"]
+        } else {
+            ["fast: slowest rank of each phase", "fast: time", "fast: Resident memory", "fast: confusion matrix"]
+        };
+        assert_eq!(chart(phases).matches("<title>epoch 4, ").count(), 4, "one for each phase");
+        assert!(chart(time).contains("rank 1, computing") && chart(memory).contains("rank 1"));
         // The predictions of all test nodes by label.
         let confusion = epochs.iter().find(|line| line["event"] == "confusion").expect("a confusion matrix");
         let counts = confusion["counts"][3][3].as_u64().expect("a count");
-        let title = if num_runs == 1 { "confusion matrix" } else { "fast: confusion matrix" };
-        assert!(chart(title).contains(&format!("title=\"label 3, prediction 3: {counts}\"")), "{}", chart(title));
+        let cell = format!("title=\"label 3, prediction 3: {counts}\"");
+        assert!(chart(confusion_title).contains(&cell), "{}", chart(confusion_title));
+        // The best epoch is in a ring in the curve of the metric that selects it.
+        assert_eq!(page.matches("class=\"best").count(), num_runs);
+        assert_eq!(chart("Validation accuracy").matches("class=\"best").count(), num_runs);
         let part = epochs.iter().find(|line| line["event"] == "partition").expect("the parts");
         assert_eq!(part["parts"].as_array().map(Vec::len), Some(2));
         for part in [
-            "test_acc",
-            "cut edges, %",
-            "largest part over the mean, nodes",
+            "Test accuracy",
+            "Cut edges",
+            "Largest part, nodes",
             "Slowest steps",
-            "received MB",
-            "num-epochs",
-            "hidden-channels",
+            "<th>received</th>",
+            "--num-epochs",
+            "--hidden-channels",
         ] {
             assert!(page.contains(part), "{part}");
         }
@@ -82,6 +89,42 @@ fn a_report_shows_the_epochs_of_its_runs() {
 }
 
 #[test]
+fn a_report_has_each_name_and_each_score_once() {
+    let parts = fake_parts(2);
+    let folder = Folder::new();
+    let out = folder.join("report.html");
+    let metrics = folder.join("metrics.jsonl");
+    let mut command = node(&parts.path);
+    command.args(["--num-epochs", "25", "--nproc-per-node", "2", "--metric", "accuracy,macro-f1,log-loss", "--stats"]);
+    succeeded(run(command.arg("--metrics").arg(&metrics).arg("--report").arg(&out)));
+    let page = std::fs::read_to_string(&out).expect("the report");
+    let names = between(&page, "<dt>", "</dt>");
+    let mut distinct = names.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), names.len(), "{names:?}");
+    let results: Vec<&str> = names.iter().copied().take_while(|name| *name != "Dataset").collect();
+    let expected = [
+        "Test accuracy",
+        "Validation accuracy",
+        "Test log loss",
+        "Validation log loss",
+        "Test macro F1",
+        "Validation macro F1",
+        "Best epoch",
+        "Training time",
+        "Received",
+    ];
+    assert_eq!(results, expected);
+    let result = metrics_lines(&metrics).pop().expect("the result");
+    let accuracy = result["test_acc"].as_f64().expect("the accuracy");
+    assert!(page.contains(&format!("<dt>Test accuracy</dt><dd>{:.2} %</dd>", accuracy * 100.0)), "{page}");
+    // The graph has 1,000 nodes and 10,000 edges, and all epochs have a column.
+    assert!(page.contains("<dt>Nodes</dt><dd>1,000</dd>") && page.contains("<title>epoch 1, computing: "), "{page}");
+    assert!(page.contains("<title>epoch 25, computing: "), "{page}");
+}
+
+#[test]
 fn reports_of_links_and_of_whole_graphs_have_their_scores() {
     let parts = link_parts(1);
     let folder = Folder::new();
@@ -91,14 +134,14 @@ fn reports_of_links_and_of_whole_graphs_have_their_scores() {
         (
             "link",
             vec!["link", "--dataset-root-dir", path, "--num-neighbors", "5,3", "--hidden-channels", "8"],
-            "mrr",
-            "test mrr",
+            "MRR",
+            "Test MRR",
         ),
         (
             "graph",
             vec!["graph", "--dataset", "fake-graphs", "--dataset-root-dir", graphs, "--num-graphs", "60"],
             "accuracy",
-            "test_acc",
+            "Test accuracy",
         ),
     ] {
         let out = folder.join(format!("{name}.html"));
@@ -106,10 +149,10 @@ fn reports_of_links_and_of_whole_graphs_have_their_scores() {
         command.args(&flags).args(["--num-epochs", "3", "--metrics"]).arg(folder.join(format!("{name}.jsonl")));
         succeeded(run(command.arg("--report").arg(&out)));
         let page = std::fs::read_to_string(&out).expect("the report");
-        let title = format!("<figcaption>validation {metric}</figcaption>");
+        let title = format!("<figcaption>Validation {metric}</figcaption>");
         let chart = page.split(&title).nth(1).unwrap_or_else(|| panic!("no {title} in {page}"));
         assert_eq!(between(chart, "points=\"", "\"")[0].split(' ').count(), 3);
-        assert!(page.contains(&format!("<td>{test}</td>")), "{test}: {page}");
+        assert!(page.contains(&format!("<dt>{test}</dt>")), "{test}: {page}");
         let waiting = format!("<title>epoch 1, {}", "waiting for batches");
         assert!(page.contains(&waiting) && page.contains("rank 0"), "{page}");
     }

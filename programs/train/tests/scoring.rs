@@ -61,7 +61,7 @@ fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
         "{curve}"
     );
     let page = std::fs::read_to_string(&report).expect("the report");
-    for part in ["validation macro-f1", "ROC curve", "precision-recall curve", "Precision and recall by class"] {
+    for part in ["Validation macro F1", "ROC curve", "Precision-recall curve", "Scores by class"] {
         assert!(page.contains(part), "{part}");
     }
 

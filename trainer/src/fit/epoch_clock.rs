@@ -38,13 +38,13 @@ pub struct EpochCost {
     pub queue_depth: Option<f64>,
     /// The time of sampling by hop.
     pub sampling: Vec<HopCost>,
-    /// The times and the memory of each rank.
+    /// The times, the memory and the traffic of each rank.
     pub ranks: Vec<RankCost>,
     /// The slowest steps of rank 0, the slowest first.
     pub slowest_steps: Vec<SlowStep>,
 }
 
-/// The times and the memory of one rank in an epoch.
+/// The times, the memory and the traffic of one rank in an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RankCost {
     /// Seconds that the rank waited for batches.
@@ -55,6 +55,8 @@ pub struct RankCost {
     pub allreduce_seconds: f64,
     /// The resident memory at the end of the epoch; 0 where the system does not report it.
     pub memory_bytes: u64,
+    /// Bytes received from other parts.
+    pub remote_bytes: u64,
 }
 
 /// A step that took long.
@@ -141,11 +143,12 @@ impl EpochClock {
         let [seconds, sample_wait_seconds, compute_seconds, allreduce_seconds] = times;
         let mut cost =
             EpochCost { seconds, sample_wait_seconds, compute_seconds, allreduce_seconds, ..EpochCost::default() };
-        cost.ranks = rank_costs([self.wait, self.compute, self.exchange], world)?;
         cost.slowest_steps = self.slowest;
+        let mut received = 0;
         if let Some(SamplingCount { sampler, traffic, hops }) = self.sampling {
             let graph = sampler.node();
             let traffic = graph.traffic().count() - traffic;
+            received = traffic.remote_bytes;
             let mut counts = [
                 traffic.remote_nodes,
                 traffic.shared_nodes,
@@ -162,23 +165,25 @@ impl EpochClock {
             cost.queue_depth = TrafficCount { taken_batches, ready_batches, ..traffic }.queue_depth();
             cost.sampling = hop_costs(graph, &sampler.times().since(&hops), world)?;
         }
+        cost.ranks = rank_costs([self.wait, self.compute, self.exchange], received, world)?;
         Ok(cost)
     }
 }
 
-/// Exchanges the times and the memory of all ranks.
-fn rank_costs(times: [Duration; 3], world: &mut ProcessGroup) -> Result<Vec<RankCost>, ClusterError> {
-    const VALUES: usize = 4;
+/// Exchanges the times, the memory and the received bytes of all ranks.
+fn rank_costs(times: [Duration; 3], received: u64, world: &mut ProcessGroup) -> Result<Vec<RankCost>, ClusterError> {
+    const VALUES: usize = 5;
     let mut all = vec![0.0_f64; VALUES * world.size()];
     let [wait, compute, exchange] = times.map(|time| time.as_secs_f64());
     let memory = resident_bytes().unwrap_or(0);
-    all[VALUES * world.rank()..][..VALUES].copy_from_slice(&[wait, compute, exchange, memory as f64]);
+    all[VALUES * world.rank()..][..VALUES].copy_from_slice(&[wait, compute, exchange, memory as f64, received as f64]);
     world.all_reduce(&mut all, ReduceOp::Sum)?;
     let of_rank = |values: &[f64]| RankCost {
         sample_wait_seconds: values[0],
         compute_seconds: values[1],
         allreduce_seconds: values[2],
         memory_bytes: values[3] as u64,
+        remote_bytes: values[4] as u64,
     };
     Ok(all.chunks_exact(VALUES).map(of_rank).collect())
 }

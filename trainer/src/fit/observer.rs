@@ -1,10 +1,13 @@
 //! Progress reports of training.
 
 use super::epoch_clock::EpochCost;
+use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::memory::parameter_count::ParameterCount;
 use crate::model_file::{BestModel, WarmStartReport};
 use edgecut_cluster::ProcessGroup;
+use edgecut_graph::Split;
 use serde::Serialize;
+use std::cell::RefCell;
 use std::time::Duration;
 
 /// The results of one epoch over all ranks. `S` are the scores of the task: [`SeedScores`] or
@@ -76,6 +79,10 @@ pub trait Observer<S> {
     /// Called after each step.
     fn step(&mut self, _report: &StepReport) {}
 
+    /// Called after each step of an evaluation on the validation or test data. An evaluation layer by layer computes
+    /// the rows of all nodes before, and counts the steps of each of its parts anew.
+    fn evaluation_step(&mut self, _split: Split, _step: InferenceStep) {}
+
     /// Called at the end of each epoch.
     ///
     /// # Errors
@@ -94,3 +101,21 @@ pub trait Observer<S> {
 }
 
 impl<S> Observer<S> for () {}
+
+/// A receiver of the steps of an evaluation that tells an observer of them.
+pub(super) struct EvaluationSteps<'a, S> {
+    split: Split,
+    observer: RefCell<&'a mut dyn Observer<S>>,
+}
+
+impl<'a, S> EvaluationSteps<'a, S> {
+    pub(super) fn new(split: Split, observer: &'a mut dyn Observer<S>) -> Self {
+        Self { split, observer: RefCell::new(observer) }
+    }
+}
+
+impl<S> InferenceProgress for EvaluationSteps<'_, S> {
+    fn step(&self, step: InferenceStep) {
+        self.observer.borrow_mut().evaluation_step(self.split, step);
+    }
+}

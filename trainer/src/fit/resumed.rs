@@ -85,7 +85,7 @@ impl<C: ModelSettings, T> Resumed<'_, C, T> {
         let mut decision = None;
         if evaluator.decides() {
             // Checkpoints do not contain the scores. An evaluation of the same model chooses the same decision.
-            let valid = evaluator.evaluate(Split::Valid, &model, self.task.embeddings(), world)?;
+            let valid = evaluator.evaluate(Split::Valid, &model, self.task.embeddings(), &(), world)?;
             decision = evaluator.decision(&valid);
             best.valid = Some(valid);
         }

@@ -2,6 +2,7 @@
 
 use super::best::Best;
 use super::epoch_clock::EpochClock;
+use super::observer::EvaluationSteps;
 use super::progress::Progress;
 use super::resumed::Resumed;
 use super::start::prepare;
@@ -213,7 +214,8 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
     ) -> Result<(), TrainError> {
         let candidate = self.progress.averaged.model(model)?;
         let evaluator = self.task.evaluator();
-        let scores = evaluator.evaluate(Split::Valid, &candidate, self.task.embeddings(), self.world)?;
+        let progress = EvaluationSteps::new(Split::Valid, self.observer);
+        let scores = evaluator.evaluate(Split::Valid, &candidate, self.task.embeddings(), &progress, self.world)?;
         let valid_metric = evaluator.metric_value(&scores);
         report.valid_metric = valid_metric;
         report.valid = Some(scores.clone());
@@ -250,10 +252,16 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
             valid = match best.valid {
                 Some(valid) => valid,
                 // Checkpoints do not contain the scores. An evaluation of the same model gives the same ones.
-                None => self.task.evaluator().evaluate(Split::Valid, &model, self.task.embeddings(), self.world)?,
+                None => {
+                    let progress = EvaluationSteps::new(Split::Valid, self.observer);
+                    let embeddings = self.task.embeddings();
+                    self.task.evaluator().evaluate(Split::Valid, &model, embeddings, &progress, self.world)?
+                }
             };
         }
-        let test = self.task.evaluator().evaluate_test(&valid, &model, self.task.embeddings(), self.world)?;
+        let progress = EvaluationSteps::new(Split::Test, self.observer);
+        let embeddings = self.task.embeddings();
+        let test = self.task.evaluator().evaluate_test(&valid, &model, embeddings, &progress, self.world)?;
         let result = self.task.evaluator().result(best_epoch, valid, test);
         let embeddings = std::mem::take(self.task.embeddings_mut());
         Ok(Fitted { model, settings: self.settings, embeddings, result, history: self.progress.history })

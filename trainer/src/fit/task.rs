@@ -3,6 +3,7 @@
 use super::data_parallel::{BatchResult, StepGradients};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
+use crate::inference_progress::InferenceProgress;
 use crate::loss::SeedTotals;
 use crate::metrics::{Decision, Selection};
 use crate::model_file::SavedLoss;
@@ -126,7 +127,7 @@ pub trait Evaluator<B: GnnBackend, M> {
         None
     }
 
-    /// Evaluates a model on one split over all ranks. Each seed counts once.
+    /// Evaluates a model on one split over all ranks, and tells `progress` of each step. Each seed counts once.
     ///
     /// # Errors
     /// A batch that cannot be made or does not match the model, or a failure of the job.
@@ -135,6 +136,7 @@ pub trait Evaluator<B: GnnBackend, M> {
         split: Split,
         model: &M,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<Self::Scores, TrainError>;
 
@@ -159,9 +161,10 @@ pub trait Evaluator<B: GnnBackend, M> {
         _valid: &Self::Scores,
         model: &M,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<Self::Scores, TrainError> {
-        self.evaluate(Split::Test, model, embeddings, world)
+        self.evaluate(Split::Test, model, embeddings, progress, world)
     }
 
     /// Returns the result of a run from the scores of the model of epoch `best_epoch`, which is 0 if nothing was
@@ -178,8 +181,8 @@ pub trait Evaluator<B: GnnBackend, M> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<Self::Result, TrainError> {
-        let valid = self.evaluate(Split::Valid, model, embeddings, world)?;
-        let test = self.evaluate_test(&valid, model, embeddings, world)?;
+        let valid = self.evaluate(Split::Valid, model, embeddings, &(), world)?;
+        let test = self.evaluate_test(&valid, model, embeddings, &(), world)?;
         Ok(self.result(0, valid, test))
     }
 }

@@ -3,11 +3,11 @@
 //! Invariant: the rows equal the rows of an evaluation with all neighbors, for every model and layout
 //! (`trainer/tests/predict.rs`).
 
-use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
 use crate::error::ModelError;
 use crate::error::TrainError;
+use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::models::{GraphSchema, LayeredModel, ModelInput};
 use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;

@@ -13,11 +13,11 @@ mod known_edges;
 mod layer_wise;
 mod link_ends;
 mod predict;
-mod progress;
 mod ranking_report;
 mod scored_node;
 mod top_destinations;
 
+pub use crate::inference_progress::{InferenceProgress, InferenceStep};
 pub use crate::models::LayeredModel;
 pub use explanation::{
     Contribution, ExplainedInput, Explanation, ExplanationConfig, ExplanationRun, ExplanationVisitor, explain_graphs,
@@ -31,7 +31,6 @@ pub(crate) use layer_wise::{layer_wise_types, write_rows};
 pub(crate) use link_ends::pulled;
 pub use link_ends::{LinkEnds, encode_link_ends, link_edge_type};
 pub use predict::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_link_rows, predict_node};
-pub use progress::{InferenceProgress, InferenceStep};
 pub use ranking_report::{RankingMetrics, RankingReport};
 pub use scored_node::ScoredNode;
 pub use top_destinations::{TopDestinations, TopDestinationsConfig, find_top_destinations};

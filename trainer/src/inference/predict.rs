@@ -1,10 +1,10 @@
 //! Rows of all nodes of a type, computed by a trained model.
 
 use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise, write_rows};
-use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
+use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::models::{
     GraphSchema, LayeredModel, LinkModel, LinkModelConfig, Mode, Network, NetworkConfig, NodeClassifier,
 };

@@ -195,6 +195,16 @@ pub enum LinkMetric {
 }
 
 impl LinkMetric {
+    /// Returns the name for people, as it stands within a sentence.
+    pub fn label(self) -> String {
+        match self {
+            Self::Mrr => "MRR".into(),
+            Self::HitsAt(depth) => format!("hits@{depth}"),
+            Self::RocAuc => "ROC AUC".into(),
+            Self::AveragePrecision => "average precision".into(),
+        }
+    }
+
     /// Returns true if the metric compares the scores of all edges and negatives with each other.
     pub(crate) fn needs_all_scores(self) -> bool {
         matches!(self, Self::RocAuc | Self::AveragePrecision)

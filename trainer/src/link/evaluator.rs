@@ -9,7 +9,7 @@ use super::given::GivenRanking;
 use super::judged::Judged;
 use super::loss::LinkLoss;
 use super::most_negatives::MostNegatives;
-use super::node_rows::{NodeEncoder, NodeRows};
+use super::node_rows::{NodeEncoder, NodeRows, RowScorer};
 use super::scored_edges::ScoredEdges;
 use super::scores::{LinkResult, LinkScores};
 use super::step::scores;
@@ -17,6 +17,7 @@ use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, Selection};
+use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::metrics::MetricList;
 use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
@@ -140,19 +141,20 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         splits: [Split; N],
         model: &LinkModel<B>,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<[LinkScores; N], TrainError> {
         let mut scores: [LinkScores; N] = std::array::from_fn(|_| LinkScores::default());
         match &self.ranking {
             Ranking::Batches(edges) => {
                 for (scores, split) in scores.iter_mut().zip(splits) {
-                    *scores = self.rank_batches(edges, split, model, embeddings, world)?;
+                    *scores = self.rank_batches(edges, split, model, embeddings, progress, world)?;
                 }
             }
             Ranking::Rows(encoder, candidates) => {
-                let rows = encoder.encode(model, embeddings, world, &self.device)?;
+                let rows = encoder.encode(model, embeddings, progress, world, &self.device)?;
                 for (scores, split) in scores.iter_mut().zip(splits) {
-                    *scores = self.rank_rows(candidates, split, model, &rows, world)?;
+                    *scores = self.rank_rows(candidates, split, model, &rows, progress, world)?;
                 }
             }
         }
@@ -169,6 +171,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         split: Split,
         model: &LinkModel<B>,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
         let options = self.options;
@@ -180,6 +183,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             .of(split)
             .epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &schema, options, &choice, None, &device));
         let mut judged = Judged::new(split, &self.metrics, false);
+        let mut step = InferenceStep::before_first(&batches);
         for batch in batches {
             let mut batch = batch??;
             judged.leave_out(batch.num_left_out);
@@ -189,6 +193,8 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             }
             // Meeting at every step bounds the wait for a slow rank to the time of one batch.
             world.barrier()?;
+            step.step += 1;
+            progress.step(step);
         }
         judged.scores(world)
     }
@@ -200,23 +206,29 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         split: Split,
         model: &LinkModel<B>,
         rows: &NodeRows,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
+        let scorer = RowScorer { model, rows, device: &self.device };
         let edges = match candidates {
-            Candidates::All(ranking) => return ranking.run(split, model, rows, &self.device, world),
-            Candidates::Given(ranking) => return ranking.run(split, model, rows, &self.device, world),
+            Candidates::All(ranking) => return ranking.run(split, &scorer, progress, world),
+            Candidates::Given(ranking) => return ranking.run(split, &scorer, progress, world),
             Candidates::Sampled(edges) => edges,
         };
         let mut judged = Judged::new(split, &self.metrics, false);
-        for batch in edges.of(split).epoch(0) {
+        let batches = edges.of(split).epoch(0);
+        let mut step = InferenceStep::before_first(&batches);
+        for batch in batches {
             let batch = batch?;
             judged.leave_out(batch.num_left_out);
             for (edge_type, of_type) in edges_of_batch(&batch, &self.schema.edge_ends()) {
                 let OfType { sources, candidates, num } = of_type;
-                let scores = rows.scores(edge_type, (&sources, &candidates, num), model, &self.device)?;
+                let scores = scorer.scores(edge_type, (&sources, &candidates, num))?;
                 scores.chunks_exact(num).for_each(|scores| judged.add(scores[0], &scores[1..]));
             }
             world.barrier()?;
+            step.step += 1;
+            progress.step(step);
         }
         judged.scores(world)
     }
@@ -243,12 +255,13 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
         split: Split,
         model: &LinkModel<B>,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
         if !self.has_edges[usize::from(split == Split::Test)] {
             return Ok(LinkScores::default());
         }
-        let [scores] = self.rank([split], model, embeddings, world)?;
+        let [scores] = self.rank([split], model, embeddings, progress, world)?;
         if split == Split::Valid && scores.edges == 0 && scores.left_out > 0 {
             let what = format!(
                 "no epoch can be selected: the sources of all {} validation edges are connected to all nodes of the \
@@ -267,7 +280,7 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<LinkResult, TrainError> {
-        let [valid, test] = self.rank([Split::Valid, Split::Test], model, embeddings, world)?;
+        let [valid, test] = self.rank([Split::Valid, Split::Test], model, embeddings, &(), world)?;
         Ok(self.result(0, valid, test))
     }
 

@@ -2,13 +2,13 @@
 
 use super::config::{LinkTrainingConfig, RankedEnds, target_edge_types};
 use super::judged::depths_of;
-use super::node_rows::NodeRows;
+use super::node_rows::RowScorer;
 use super::scores::LinkScores;
 use crate::error::TrainError;
 use crate::gather::{all_gather_large, all_gather_records};
 use crate::inference::candidates;
+use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::metrics::RankingMetrics;
-use crate::models::LinkModel;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
@@ -99,16 +99,17 @@ impl FilteredRanking {
     pub(super) fn run<B: GnnBackend>(
         &self,
         split: Split,
-        model: &LinkModel<B>,
-        rows: &NodeRows,
-        device: &B::Device,
+        scorer: &RowScorer<'_, B>,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
         let Ranked { ends, known } = if split == Split::Test { &self.test } else { &self.valid };
         let mut ranks = RankingMetrics::with_depths(&self.depths);
         let mut left_out = 0;
+        // The number of candidates is not known before, so edges are counted in place of chunks.
+        let mut step = InferenceStep { pass: 1, num_passes: 1, step: 0, num_steps: ends.len() };
         for of_type in ends.chunk_by(|a, b| a.candidate_type == b.candidate_type) {
-            let candidates = self.candidates(of_type[0].candidate_type, rows, device)?;
+            let candidates = self.candidates(of_type[0].candidate_type, scorer)?;
             // Ranks have different numbers of candidates, but must cut the edges into the same chunks. The largest
             // number of candidates therefore sets the chunk size on all ranks.
             let mut most = [candidates.ids.len() as u64];
@@ -116,12 +117,14 @@ impl FilteredRanking {
             let at_once = (SCORES_AT_ONCE / (most[0] as usize).max(1)).clamp(1, EDGES_AT_ONCE);
             let of_ends = of_type.chunk_by(|a, b| a.end == b.end);
             for chunk in of_ends.flat_map(|of_end| of_end.chunks(at_once)) {
-                for rivals in rank_chunk((chunk, known), rows, &candidates, model, device, world)? {
+                for rivals in rank_chunk((chunk, known), scorer, &candidates, world)? {
                     match rivals.rank() {
                         Some(rank) => ranks.add(rank),
                         None => left_out += 1,
                     }
                 }
+                step.step += chunk.len();
+                progress.step(step);
             }
         }
         let ends_per_edge = ends.iter().map(|ranked| ranked.end).collect::<BTreeSet<_>>().len().max(1) as u64;
@@ -133,13 +136,12 @@ impl FilteredRanking {
     fn candidates<B: GnnBackend>(
         &self,
         node_type: NodeTypeId,
-        rows: &NodeRows,
-        device: &B::Device,
+        scorer: &RowScorer<'_, B>,
     ) -> Result<Candidates<B>, TrainError> {
-        let rows = rows.of_type(node_type)?;
+        let rows = scorer.rows.of_type(node_type)?;
         let ids = candidates(&self.graph, node_type);
         let values = self.graph.handle().block_on(rows.pull(&ids))?;
-        let rows = Tensor::<B, 2>::from_data(TensorData::new(values, [ids.len(), rows.dim()]), device);
+        let rows = Tensor::<B, 2>::from_data(TensorData::new(values, [ids.len(), rows.dim()]), scorer.device);
         Ok(Candidates { ids, rows })
     }
 }
@@ -165,12 +167,11 @@ impl Rivals {
 /// Returns the rivals of each edge's ranked end, which is the same end of all edges.
 fn rank_chunk<B: GnnBackend>(
     (edges, known): (&[RankedEnd], &Known),
-    rows: &NodeRows,
+    scorer: &RowScorer<'_, B>,
     candidates: &Candidates<B>,
-    model: &LinkModel<B>,
-    device: &B::Device,
     world: &mut ProcessGroup,
 ) -> Result<Vec<Rivals>, TrainError> {
+    let &RowScorer { model, rows, device } = scorer;
     let given: Vec<(NodeTypeId, u32)> = edges.iter().map(|edge| (edge.given_type, edge.given)).collect();
     let given = rows.pull(&given)?;
     let channels = given.len() / edges.len();

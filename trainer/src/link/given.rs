@@ -2,11 +2,11 @@
 
 use super::config::{LinkMetric, LinkTrainingConfig, target_edge_types};
 use super::judged::Judged;
-use super::node_rows::NodeRows;
+use super::node_rows::RowScorer;
 use super::scores::LinkScores;
 use crate::error::TrainError;
+use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::metrics::MetricList;
-use crate::models::LinkModel;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::GnnBackend;
@@ -67,18 +67,17 @@ impl GivenRanking {
     pub(super) fn run<B: GnnBackend>(
         &self,
         split: Split,
-        model: &LinkModel<B>,
-        rows: &NodeRows,
-        device: &B::Device,
+        scorer: &RowScorer<'_, B>,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
         if !self.is_shared {
-            return self.run_types(&self.edge_types, split, model, rows, device, world);
+            return self.run_types(&self.edge_types, split, scorer, progress, world);
         }
         // The edges of a type share the negatives of their own type only.
         let mut of_types = Vec::new();
         for edge_type in self.edge_types.chunks(1) {
-            of_types.push(self.run_types(edge_type, split, model, rows, device, world)?);
+            of_types.push(self.run_types(edge_type, split, scorer, progress, world)?);
         }
         Ok(LinkScores::mean(&of_types))
     }
@@ -88,21 +87,22 @@ impl GivenRanking {
         &self,
         edge_types: &[EdgeTypeId],
         split: Split,
-        model: &LinkModel<B>,
-        rows: &NodeRows,
-        device: &B::Device,
+        scorer: &RowScorer<'_, B>,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
         let mut judged = Judged::new(split, &self.metrics, self.is_shared);
         let pieces = self.pieces(edge_types, split);
         let mut most = [pieces.len() as u64];
         world.all_reduce(&mut most, ReduceOp::Max)?;
-        for step in 0..most[0] as usize {
+        let num_steps = most[0] as usize;
+        for step in 0..num_steps {
             if let Some(piece) = pieces.get(step) {
-                self.judge(split, piece, model, rows, device, &mut judged)?;
+                self.judge(split, piece, scorer, &mut judged)?;
             }
             // Meeting at every step bounds the wait for a slow rank to the time of one piece.
             world.barrier()?;
+            progress.step(InferenceStep { pass: 1, num_passes: 1, step: step + 1, num_steps });
         }
         judged.scores(world)
     }
@@ -146,9 +146,7 @@ impl GivenRanking {
         &self,
         split: Split,
         piece: &Piece,
-        model: &LinkModel<B>,
-        rows: &NodeRows,
-        device: &B::Device,
+        scorer: &RowScorer<'_, B>,
         judged: &mut Judged,
     ) -> Result<(), TrainError> {
         let (sharers, mine) = self.graph.replicas();
@@ -179,7 +177,7 @@ impl GivenRanking {
                 }
             }
         }
-        let scores = rows.scores(piece.edge_type, (&sources, &candidates, num), model, device)?;
+        let scores = scorer.scores(piece.edge_type, (&sources, &candidates, num))?;
         match piece.pairs {
             Pairs::EdgesWithNegatives(_) => {
                 scores.chunks_exact(num).for_each(|scores| judged.add(scores[0], &scores[1..]));

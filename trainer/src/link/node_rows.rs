@@ -5,7 +5,8 @@ use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::inference::{
-    InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_types, pulled, write_rows,
+    InferenceProgress, InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_types, pulled,
+    write_rows,
 };
 use crate::models::{GraphSchema, LinkModel, Mode};
 use burn::tensor::Tensor;
@@ -85,13 +86,14 @@ impl NodeEncoder {
         &self,
         model: &LinkModel<B>,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
         device: &B::Device,
     ) -> Result<NodeRows, TrainError> {
         let (loaders, files) = match &self.neighborhoods {
             Neighborhoods::LayerWise(limits) => {
                 let (graph, schema, options) = (&self.graph, &*self.schema, self.options);
-                let input = LayerWiseInput { graph, schema, options, embeddings, progress: &() };
+                let input = LayerWiseInput { graph, schema, options, embeddings, progress };
                 let passes = model.encoder.num_passes();
                 let rows = layer_wise_types(&input, &model.encoder, (&self.node_types, passes), limits, world, device)?;
                 let by_type = self.node_types.iter().copied().zip(rows).collect();
@@ -106,7 +108,7 @@ impl NodeEncoder {
             let batches = tensor_batches::<B>(loader, 0, &self.schema, self.options, device);
             let first = InferenceStep { pass: 1, num_passes: 1, step: 1, num_steps: loader.num_steps() };
             let compute = |input| model.encode(&input, Mode::Eval);
-            let rows = write_rows((embeddings, device), batches, compute, writer, (&(), first), world)?;
+            let rows = write_rows((embeddings, device), batches, compute, writer, (progress, first), world)?;
             by_type.insert(node_type, rows);
         }
         // All ranks have written their rows.
@@ -150,22 +152,30 @@ impl NodeRows {
         }
         Ok(values)
     }
+}
 
+/// A model for links with the rows of all nodes.
+pub(super) struct RowScorer<'a, B: GnnBackend> {
+    pub(super) model: &'a LinkModel<B>,
+    pub(super) rows: &'a NodeRows,
+    pub(super) device: &'a B::Device,
+}
+
+impl<B: GnnBackend> RowScorer<'_, B> {
     /// Returns the scores of edges of one type between each source and its `num` candidates, in global ids.
     ///
     /// # Shapes
     /// - `candidates`: `[sources.len(), num]`
     /// - output: `[sources.len(), num]`
-    pub(super) fn scores<B: GnnBackend>(
+    pub(super) fn scores(
         &self,
         edge_type: EdgeTypeId,
         (sources, candidates, num): (&[u32], &[u32], usize),
-        model: &LinkModel<B>,
-        device: &B::Device,
     ) -> Result<Vec<f32>, TrainError> {
-        let edges = self.graph.part().edges(edge_type);
-        let src_rows = self.of_type(edges.src_type)?;
-        let dst_rows = self.of_type(edges.dst_type)?;
+        let &Self { model, rows, device } = self;
+        let edges = rows.graph.part().edges(edge_type);
+        let src_rows = rows.of_type(edges.src_type)?;
+        let dst_rows = rows.of_type(edges.dst_type)?;
         // A block has whole rows of candidates, or a part of one row.
         let at_once = (CANDIDATES_AT_ONCE / num.max(1)).max(1);
         let mut scores = Vec::with_capacity(candidates.len());

@@ -29,6 +29,8 @@ pub trait MetricState {
 pub struct MetricEntry {
     /// The name, for example `macro-f1`.
     pub name: &'static str,
+    /// The name for people, as it stands within a sentence, for example `macro F1`.
+    pub label: &'static str,
     /// A description in one line.
     pub about: &'static str,
     /// True if greater values are better.
@@ -66,6 +68,16 @@ impl Metric {
     /// Returns the name.
     pub fn name(self) -> &'static str {
         self.0.name
+    }
+
+    /// Returns the name for people, as it stands within a sentence.
+    pub fn label(self) -> &'static str {
+        self.0.label
+    }
+
+    /// Returns true if values are shares from 0 to 1.
+    pub fn is_share(self) -> bool {
+        self.0.is_share
     }
 
     /// Returns a description in one line.

@@ -6,6 +6,7 @@ use super::task::{NodeData, split_loader};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
+use crate::inference_progress::InferenceProgress;
 use crate::models::{GraphSchema, NodeClassifier};
 use crate::objective::seed_evaluator::{Scorer, SeedEvaluator};
 use crate::objective::seed_scores::{ScoreState, SeedScores, scores_of_batches};
@@ -64,10 +65,11 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Scorer<B, M> for NodeScorer<B> {
         &self,
         model: &M,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<Option<DistRows>, TrainError> {
         let Some(layer_wise) = &self.layer_wise else { return Ok(None) };
-        layer_wise.logits((model.layered(), embeddings), self.options, world, &self.device).map(Some)
+        layer_wise.logits((model.layered(), embeddings), self.options, progress, world, &self.device).map(Some)
     }
 
     fn scores(

@@ -5,7 +5,7 @@ use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{BatchResult, Outputs, SeedBatch};
-use crate::inference::{LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
+use crate::inference::{InferenceProgress, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
 use crate::loss::Target;
 use crate::models::{GraphSchema, Mode};
 use crate::training_config::TrainingConfig;
@@ -57,6 +57,7 @@ impl LayerWise {
         &self,
         (layered, embeddings): (Option<&dyn LayeredModel<B>>, &Embeddings),
         options: BatchOptions,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
         device: &B::Device,
     ) -> Result<DistRows, TrainError> {
@@ -65,7 +66,7 @@ impl LayerWise {
                         (`eval=sampled`)";
             return Err(TrainError::config(what));
         };
-        let input = LayerWiseInput { graph: &self.graph, schema: &self.schema, options, embeddings, progress: &() };
+        let input = LayerWiseInput { graph: &self.graph, schema: &self.schema, options, embeddings, progress };
         let passes = layered.num_passes();
         layer_wise(&input, layered, (self.seed_type, passes), &self.limits, world, device)
     }

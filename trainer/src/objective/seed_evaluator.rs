@@ -3,6 +3,7 @@
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, SeedTotals, Selection};
+use crate::inference_progress::InferenceProgress;
 use crate::metrics::Decision;
 use crate::model_file::SavedLoss;
 use crate::objective::Objective;
@@ -26,6 +27,7 @@ pub(crate) trait Scorer<B: GnnBackend, M> {
         &self,
         _model: &M,
         _embeddings: &Embeddings,
+        _progress: &dyn InferenceProgress,
         _world: &mut ProcessGroup,
     ) -> Result<Option<DistRows>, TrainError> {
         Ok(None)
@@ -76,10 +78,12 @@ impl<B: GnnBackend, M, S: Scorer<B, M>> Evaluator<B, M> for SeedEvaluator<S> {
         split: Split,
         model: &M,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<SeedScores, TrainError> {
-        let outputs = self.scorer.all_outputs(model, embeddings, world)?;
-        self.scorer.scores(ScoreState::new(split, None, &self.objective), outputs.as_ref(), model, embeddings, world)
+        let outputs = self.scorer.all_outputs(model, embeddings, progress, world)?;
+        let state = ScoreState::new(split, None, &self.objective, progress);
+        self.scorer.scores(state, outputs.as_ref(), model, embeddings, world)
     }
 
     fn evaluate_test(
@@ -87,10 +91,11 @@ impl<B: GnnBackend, M, S: Scorer<B, M>> Evaluator<B, M> for SeedEvaluator<S> {
         valid: &SeedScores,
         model: &M,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<SeedScores, TrainError> {
-        let outputs = self.scorer.all_outputs(model, embeddings, world)?;
-        let state = ScoreState::new(Split::Test, valid.decision.as_ref(), &self.objective);
+        let outputs = self.scorer.all_outputs(model, embeddings, progress, world)?;
+        let state = ScoreState::new(Split::Test, valid.decision.as_ref(), &self.objective, progress);
         self.scorer.scores(state, outputs.as_ref(), model, embeddings, world)
     }
 
@@ -101,10 +106,10 @@ impl<B: GnnBackend, M, S: Scorer<B, M>> Evaluator<B, M> for SeedEvaluator<S> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<SeedResult, TrainError> {
-        let outputs = self.scorer.all_outputs(model, embeddings, world)?;
-        let state = ScoreState::new(Split::Valid, None, &self.objective);
+        let outputs = self.scorer.all_outputs(model, embeddings, &(), world)?;
+        let state = ScoreState::new(Split::Valid, None, &self.objective, &());
         let valid = self.scorer.scores(state, outputs.as_ref(), model, embeddings, world)?;
-        let state = ScoreState::new(Split::Test, valid.decision.as_ref(), &self.objective);
+        let state = ScoreState::new(Split::Test, valid.decision.as_ref(), &self.objective, &());
         let test = self.scorer.scores(state, outputs.as_ref(), model, embeddings, world)?;
         Ok(Evaluator::<B, M>::result(self, 0, valid, test))
     }

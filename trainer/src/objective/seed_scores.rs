@@ -2,6 +2,7 @@
 
 use crate::error::TrainError;
 use crate::fit::{BatchResult, Outputs, SeedBatch, run_evaluation};
+use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::loss::{OutputKind, Target};
 use crate::metrics::{
     ClassCounts, ConfusionMatrix, Curve, CurveCounts, Decision, Metric, MetricState, MetricValues, OutputRows,
@@ -45,6 +46,7 @@ pub struct TestDetails {
 pub(crate) struct ScoreState<'a> {
     pub(crate) split: Split,
     pub(crate) objective: &'a Objective,
+    progress: &'a dyn InferenceProgress,
     decision: Decision,
     /// The outputs of all batches, if they choose the decision.
     kept: Option<ValidationRows>,
@@ -54,13 +56,19 @@ pub(crate) struct ScoreState<'a> {
 
 impl<'a> ScoreState<'a> {
     /// Starts the evaluation of a split by the decision that is chosen on it if it is the validation data. `chosen` is the
-    /// decision of the validation data, for other data.
-    pub(crate) fn new(split: Split, chosen: Option<&Decision>, objective: &'a Objective) -> Self {
+    /// decision of the validation data, for other data. `progress` is told of each batch.
+    pub(crate) fn new(
+        split: Split,
+        chosen: Option<&Decision>,
+        objective: &'a Objective,
+        progress: &'a dyn InferenceProgress,
+    ) -> Self {
         let Objective { rule, outputs, .. } = objective;
         let chooses = split == Split::Valid && rule.reads_data();
         Self {
             split,
             objective,
+            progress,
             decision: chosen.cloned().unwrap_or_else(|| rule.without_data(*outputs)),
             kept: chooses.then(ValidationRows::default),
             columns: objective.num_outputs(),
@@ -183,9 +191,14 @@ pub(crate) fn scores_of_batches<B: GnnBackend, M, T: SeedBatch<B, M>>(
     mut state: ScoreState<'_>,
     world: &mut ProcessGroup,
 ) -> Result<SeedScores, TrainError> {
+    let batches = batches.into_iter();
+    let mut step = InferenceStep::before_first(&batches);
     run_evaluation(model, batches, fill, |outputs| {
         state.add(outputs);
-        Ok(world.barrier()?)
+        world.barrier()?;
+        step.step += 1;
+        state.progress.step(step);
+        Ok(())
     })?;
     Ok(state.scores(world)?)
 }

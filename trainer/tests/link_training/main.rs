@@ -5,9 +5,12 @@ mod learning;
 mod like_one_rank;
 mod ranking;
 
+use crate::evaluation_steps::EvaluationSteps;
 use burn_ndarray::NdArray;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{Fanout, NumNeighbors, SamplerConfig};
+use edgecut_graph::Split;
+use edgecut_trainer::inference::InferenceStep;
 use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig};
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::{BestModel, EpochReport, FitConfig, Observer, TrainingConfig};
@@ -37,9 +40,14 @@ fn no_layers() -> NumNeighbors {
 struct Log {
     epochs: Vec<EpochReport<LinkScores>>,
     improved: usize,
+    evaluations: EvaluationSteps,
 }
 
 impl Observer<LinkScores> for Log {
+    fn evaluation_step(&mut self, split: Split, step: InferenceStep) {
+        self.evaluations.add(split, step);
+    }
+
     fn epoch(&mut self, report: &EpochReport<LinkScores>) -> std::io::Result<()> {
         self.epochs.push(report.clone());
         Ok(())
@@ -66,5 +74,6 @@ impl Log {
         assert_eq!(result.valid.get(config.metric.first()), Some(best));
         let validated = scores.iter().flatten().count();
         assert!((1..=validated).contains(&self.improved), "{} of {validated} epochs improved", self.improved);
+        assert!(self.evaluations.check(Split::Valid) >= validated && self.evaluations.check(Split::Test) > 0);
     }
 }

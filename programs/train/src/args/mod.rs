@@ -261,8 +261,9 @@ pub(crate) struct OutputArgs {
     #[serde(skip)]
     pub(crate) tensorboard: Option<PathBuf>,
     /// Serve the state of this process as Prometheus text at http://HOST:PORT/metrics: epoch, step, loss, seeds per
-    /// second, traffic, waiting time and memory. Process K of a node uses the port K above PORT. Listens on
-    /// --listen-addr, or on all addresses
+    /// second, traffic, waiting time and memory. Rank 0 also serves a page of the job at http://HOST:PORT/: progress,
+    /// curves, traffic and the slowest ranks. Process K of a node uses the port K above PORT. Listens on --listen-addr,
+    /// or on all addresses
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     #[serde(skip)]
     pub(crate) metrics_port: Option<u16>,

@@ -10,7 +10,7 @@ use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
-use crate::progress::reporter::percent;
+use crate::run_page::percent;
 use crate::tasks::Open;
 use crate::tasks::graph::{GraphTask, load};
 use anyhow::{Context, bail};

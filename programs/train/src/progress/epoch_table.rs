@@ -1,8 +1,9 @@
 //! The epochs of a run: a line for each, and a table at the end.
 
 use crate::progress::named_values::NamedValues;
-use crate::progress::reporter::{EpochText, number, percent, shown};
-use crate::progress::text_table::{DEFAULT_COLUMNS, fitting, text_table};
+use crate::progress::reporter::{EpochText, number};
+use crate::progress::text_table::{DEFAULT_COLUMNS, fitting, terminal_columns, text_table};
+use crate::run_page::{percent, shown_metric};
 use edgecut_graph::shown_bytes;
 use edgecut_trainer::{EpochCost, EpochReport, HopCost, resident_bytes};
 use serde_json::Value;
@@ -10,7 +11,7 @@ use serde_json::Value;
 /// The most epochs in the table.
 const MOST_ROWS: usize = 10;
 
-/// Returns the line of an epoch, which fits a terminal of 100 columns. The metrics file has all numbers.
+/// Returns the line of an epoch, which fits the terminal, and 100 columns. The metrics file has all numbers.
 pub(super) fn epoch_line<S>(text: &impl EpochText<S>, report: &EpochReport<S>, num_epochs: u64) -> String {
     let EpochReport { epoch, fold, cost, .. } = report;
     let fold = fold.map(|fold| format!("fold {fold}, ")).unwrap_or_default();
@@ -27,14 +28,14 @@ pub(super) fn epoch_line<S>(text: &impl EpochText<S>, report: &EpochReport<S>, n
     if cost.remote_bytes > 0 {
         texts.push(format!("{} received", shown_bytes(cost.remote_bytes)));
     }
-    fitting(&texts, DEFAULT_COLUMNS)
+    fitting(&texts, terminal_columns().min(DEFAULT_COLUMNS))
 }
 
 /// Formats the metrics on the validation data. Accuracy needs no name if it comes first.
 pub(crate) fn scores_of(metrics: &NamedValues) -> Vec<String> {
     let mut texts = Vec::new();
     for (at, (name, value)) in metrics.iter().enumerate() {
-        let value = shown(name, *value);
+        let value = shown_metric(name, *value);
         texts.push(if at == 0 && name == "accuracy" { value } else { format!("{name} {value}") });
     }
     texts
@@ -64,7 +65,9 @@ pub(super) struct EpochRow {
     pub(super) loss: Option<f64>,
     pub(super) train_acc: Option<f64>,
     pub(super) metrics: NamedValues,
+    /// The seconds of training, without validation.
     pub(super) seconds: f64,
+    pub(super) eval_seconds: f64,
 }
 
 impl EpochRow {
@@ -82,6 +85,7 @@ impl EpochRow {
             train_acc: line["train_acc"].as_f64(),
             metrics: metrics.into(),
             seconds: line["seconds"].as_f64()?,
+            eval_seconds: line["eval_seconds"].as_f64().unwrap_or(0.0),
         })
     }
 }
@@ -102,7 +106,7 @@ pub(super) fn epoch_table(rows: &[EpochRow], best_epoch: u64) -> Option<String> 
     let mut head = vec![String::new(), "epoch".into(), "loss".into()];
     head.extend(has_accuracy.then(|| "train accuracy".to_owned()));
     head.extend(names.iter().map(|name| format!("valid {name}")));
-    head.push("seconds".into());
+    head.extend(["train s", "valid s"].map(String::from));
     let mut table = vec![head];
     let last = rows.len() - 1;
     let spread = MOST_ROWS.min(rows.len()) - 1;
@@ -116,9 +120,9 @@ pub(super) fn epoch_table(rows: &[EpochRow], best_epoch: u64) -> Option<String> 
         cells.extend(has_accuracy.then(|| percent(row.train_acc)));
         for name in &names {
             let value = row.metrics.iter().find(|(other, _)| other == name).and_then(|(_, value)| *value);
-            cells.push(shown(name, value));
+            cells.push(shown_metric(name, value));
         }
-        cells.push(format!("{:.2}", row.seconds));
+        cells.extend([row.seconds, row.eval_seconds].map(|seconds| format!("{seconds:.2}")));
         table.push(cells);
     }
     Some(text_table(&table))
@@ -130,15 +134,22 @@ mod tests {
 
     fn row(epoch: u64) -> EpochRow {
         let metrics = vec![("accuracy".to_owned(), Some(0.5)), ("f1-macro".to_owned(), None)].into();
-        EpochRow { epoch, loss: Some(1.0 / epoch as f64), train_acc: Some(0.25), metrics, seconds: 0.5 }
+        EpochRow {
+            epoch,
+            loss: Some(1.0 / epoch as f64),
+            train_acc: Some(0.25),
+            metrics,
+            seconds: 0.5,
+            eval_seconds: 0.25,
+        }
     }
 
     #[test]
     fn the_table_marks_the_best_epoch() {
         let rows: Vec<EpochRow> = (1..=2).map(row).collect();
-        let expected = "      epoch    loss  train accuracy  valid accuracy  valid f1-macro  seconds\n\
-                        \x20         1  1.0000         25.00 %         50.00 %               -     0.50\n\
-                        best      2  0.5000         25.00 %         50.00 %               -     0.50";
+        let expected = "      epoch    loss  train accuracy  valid accuracy  valid f1-macro  train s  valid s\n\
+                        \x20         1  1.0000         25.00 %         50.00 %               -     0.50     0.25\n\
+                        best      2  0.5000         25.00 %         50.00 %               -     0.50     0.25";
         assert_eq!(epoch_table(&rows, 2).as_deref(), Some(expected));
         assert_eq!(epoch_table(&rows[..1], 1), None);
     }
@@ -148,9 +159,9 @@ mod tests {
         let mut rows: Vec<EpochRow> = (1..=2).map(row).collect();
         rows[0].metrics = vec![("f1-macro".to_owned(), None)].into();
         rows[1].metrics = vec![("f1-macro".to_owned(), Some(0.25)), ("accuracy".to_owned(), Some(0.5))].into();
-        let expected = "      epoch    loss  train accuracy  valid f1-macro  valid accuracy  seconds\n\
-                        \x20         1  1.0000         25.00 %               -               -     0.50\n\
-                        best      2  0.5000         25.00 %         25.00 %         50.00 %     0.50";
+        let expected = "      epoch    loss  train accuracy  valid f1-macro  valid accuracy  train s  valid s\n\
+                        \x20         1  1.0000         25.00 %               -               -     0.50     0.25\n\
+                        best      2  0.5000         25.00 %         25.00 %         50.00 %     0.50     0.25";
         assert_eq!(epoch_table(&rows, 2).as_deref(), Some(expected));
     }
 

@@ -4,7 +4,7 @@ use anyhow::Context;
 use edgecut_cluster::Attempt;
 use edgecut_output::write_output;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,6 @@ const ATTEMPT: &str = "\"attempt\":";
 pub(crate) struct MetricsFile {
     file: File,
     path: PathBuf,
-    /// The number of restarts before this attempt.
-    attempt: u64,
     /// The lines of the epochs before the checkpoint from which this run continues.
     pub(crate) kept: String,
 }
@@ -30,19 +28,24 @@ impl MetricsFile {
     pub(crate) fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> anyhow::Result<Self> {
         let opened = open(path, attempt, kept_epochs);
         let (file, kept) = opened.with_context(|| format!("--metrics: open {}", path.display()))?;
-        Ok(Self { file, path: path.to_owned(), attempt: attempt.number, kept })
+        Ok(Self { file, path: path.to_owned(), kept })
     }
 
-    /// Writes one line: the attempt, the event and the given fields.
-    pub(crate) fn line(&mut self, event: &str, fields: impl Serialize) -> anyhow::Result<()> {
-        let mut value = json!({ "attempt": self.attempt, "event": event });
-        let fields = serde_json::to_value(fields).context("write metrics as JSON")?;
-        if let (Some(all), Value::Object(fields)) = (value.as_object_mut(), fields) {
-            all.extend(fields);
-        }
-        let line = format!("{value}\n");
-        self.file.write_all(line.as_bytes()).with_context(|| format!("write {}", self.path.display()))
+    /// Writes one line.
+    pub(crate) fn write(&mut self, line: &Map<String, Value>) -> anyhow::Result<()> {
+        let mut text = serde_json::to_vec(line).context("write metrics as JSON")?;
+        text.push(b'\n');
+        self.file.write_all(&text).with_context(|| format!("write {}", self.path.display()))
     }
+}
+
+/// Returns a line: the number of restarts before this attempt, the event and the given fields.
+pub(crate) fn line_of(attempt: u64, event: &str, fields: impl Serialize) -> anyhow::Result<Map<String, Value>> {
+    let mut line = Map::from_iter([("attempt".to_owned(), json!(attempt)), ("event".to_owned(), json!(event))]);
+    if let Value::Object(fields) = serde_json::to_value(fields).context("write metrics as JSON")? {
+        line.extend(fields);
+    }
+    Ok(line)
 }
 
 /// Opens a metrics file, and returns the lines that it keeps of the epochs before a checkpoint.
@@ -116,7 +119,8 @@ mod tests {
     /// Writes one line in an attempt and returns all lines of the file. A line that is not JSON is returned as text.
     fn write(path: &Path, number: u64) -> Vec<Value> {
         let mut file = MetricsFile::open(path, &Attempt { number, run: None }, None).expect("a file");
-        file.line("epoch", json!({ "epoch": 1 })).expect("a line");
+        let line = line_of(number, "epoch", json!({ "epoch": 1 })).expect("a line");
+        file.write(&line).expect("written");
         let text = std::fs::read_to_string(path).expect("the file");
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| line.into())).collect()
     }

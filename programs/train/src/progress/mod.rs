@@ -1,6 +1,7 @@
 //! The progress of an epoch: a bar on a terminal, otherwise a line from time to time.
 
 pub(crate) mod epoch_table;
+pub(crate) mod live_page;
 pub(crate) mod metrics_file;
 pub(crate) mod monitor;
 pub(crate) mod named_values;
@@ -14,7 +15,8 @@ use crate::args::JobArgs;
 use crate::progress::monitor::Monitor;
 use crate::progress::text_table::{fitting, terminal_columns};
 use edgecut_cli::message;
-use edgecut_graph::shown_bytes;
+use edgecut_graph::{Split, shown_bytes};
+use edgecut_trainer::inference::InferenceStep;
 use edgecut_trainer::{StepReport, resident_bytes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -32,8 +34,12 @@ pub(crate) struct Progress {
     /// The time between two lines without a terminal; zero prints none.
     interval: Duration,
     num_epochs: u64,
+    /// The name of the epoch, or of an evaluation, that the bar shows.
+    name: String,
     epoch_start: Instant,
     since: Stretch,
+    /// The time of the last line without a terminal.
+    printed: Instant,
     /// The time of the last change of the bar's text.
     shown: Option<Instant>,
     monitor: Arc<Monitor>,
@@ -80,6 +86,8 @@ impl Stretch {
     }
 }
 
+/// The end of a bar with a message, which an evaluation has not.
+const MESSAGE: &str = ": {msg}";
 /// The progress of an epoch without its message, and its width with the longest numbers that are usual.
 const WIDE_BAR: (&str, usize) = ("{prefix} {pos}/{len} {bar:10}, {eta} left: {msg}", 30);
 /// The same for terminals that are narrower than [`NARROW`].
@@ -112,7 +120,19 @@ impl Progress {
         let bar = progress_bar(speaks, WIDE_BAR.0);
         let interval = Duration::from_secs(args.log_every);
         let since = Stretch::new(&monitor);
-        Self { speaks, bar, interval, num_epochs, epoch_start: Instant::now(), since, shown: None, monitor }
+        let now = Instant::now();
+        Self {
+            speaks,
+            bar,
+            interval,
+            num_epochs,
+            name: String::new(),
+            epoch_start: now,
+            since,
+            printed: now,
+            shown: None,
+            monitor,
+        }
     }
 
     /// Prints a line above the progress bar.
@@ -136,31 +156,57 @@ impl Progress {
         let StepReport { epoch, step, num_steps, .. } = *report;
         let name = format!("epoch {epoch}/{}", self.num_epochs);
         let (template, columns) = bar_of_epoch(terminal_columns(), &name, num_steps);
-        if step == 1 && !self.bar.is_hidden() {
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                self.bar.set_style(style);
-            }
-            self.bar.set_message("");
-            self.bar.set_prefix(name.clone());
-            self.bar.set_length(num_steps as u64);
-            self.bar.reset();
-        }
+        self.begin_bar(template, &name, num_steps);
         self.since.add(report);
         if !self.bar.is_hidden() {
-            if step == num_steps {
-                self.bar.set_message("validating");
-            } else if self.shown.is_none_or(|at| at.elapsed() > REFRESH) {
+            if self.shown.is_none_or(|at| at.elapsed() > REFRESH) {
                 self.bar.set_message(fitting(&self.since.texts(&self.monitor), columns));
                 self.shown = Some(Instant::now());
             }
             self.bar.set_position(step as u64);
         } else if self.interval > Duration::ZERO && self.since.start.elapsed() >= self.interval && step < num_steps {
+            self.printed = Instant::now();
             let elapsed = self.epoch_start.elapsed().as_secs_f64();
             let left = elapsed / step as f64 * (num_steps - step) as f64;
             let state = self.since.texts(&self.monitor).join(", ");
             message!("{name}, step {step}/{num_steps}: {state}, {left:.0} s left in this epoch");
             self.since = Stretch::new(&self.monitor);
         }
+    }
+
+    /// Shows a step of an evaluation, with the time that is left for its pass.
+    pub(crate) fn evaluation_step(&mut self, split: Split, step: InferenceStep, left: Option<Duration>) {
+        if !self.speaks {
+            return;
+        }
+        let InferenceStep { pass, num_passes, step, num_steps } = step;
+        let of_pass = if num_passes > 1 { format!(" {pass}/{num_passes}") } else { String::new() };
+        let name = format!("{}{of_pass}", if split == Split::Test { "test" } else { "validation" });
+        let (template, _) = bar_of_epoch(terminal_columns(), &name, num_steps);
+        self.begin_bar(template.trim_end_matches(MESSAGE), &name, num_steps);
+        if !self.bar.is_hidden() {
+            self.bar.set_position(step as u64);
+        } else if self.interval > Duration::ZERO && self.printed.elapsed() >= self.interval && step < num_steps {
+            let left = left.map(|left| format!(", {:.0} s left", left.as_secs_f64())).unwrap_or_default();
+            message!("{name}, step {step}/{num_steps}{left}");
+            self.printed = Instant::now();
+        }
+    }
+
+    /// Starts the bar of an epoch or an evaluation, unless the bar shows it already.
+    fn begin_bar(&mut self, template: &str, name: &str, num_steps: usize) {
+        let is_other = self.name != name || self.bar.length() != Some(num_steps as u64) || self.bar.is_finished();
+        if !is_other || self.bar.is_hidden() {
+            return;
+        }
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
+        }
+        name.clone_into(&mut self.name);
+        self.bar.set_message("");
+        self.bar.set_prefix(name.to_owned());
+        self.bar.set_length(num_steps as u64);
+        self.bar.reset();
     }
 
     /// Starts the clock of the next epoch.

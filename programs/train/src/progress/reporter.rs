@@ -6,20 +6,22 @@ use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::progress::Progress;
 use crate::progress::epoch_table::{EpochRow, details, epoch_line, epoch_table, scores_of};
-use crate::progress::metrics_file::MetricsFile;
+use crate::progress::metrics_file::{MetricsFile, line_of};
 use crate::progress::monitor::Monitor;
 use crate::progress::named_values::NamedValues;
 use crate::progress::tensorboard::EventFile;
 use crate::report;
+use crate::run_page::{decision_words, percent, shown_metric};
 use crate::settings::effective_config::write_config;
 use crate::settings::given_flags::GivenFlags;
 use anyhow::Context;
 use edgecut_cli::{message, result};
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{META_FILE, Meta, Report};
+use edgecut_graph::{META_FILE, Meta, Report, Split};
 use edgecut_status::{StatusServer, serve_status};
-use edgecut_trainer::metrics::{Decision, Metric, OfClass};
+use edgecut_trainer::inference::InferenceStep;
+use edgecut_trainer::metrics::OfClass;
 use edgecut_trainer::model_file::{ModelSaver, TrainedOn};
 use edgecut_trainer::{
     BestModel, EpochCost, EpochReport, Observer, ParameterCount, SeedResult, StepReport, TestDetails, WarmStartReport,
@@ -35,6 +37,8 @@ pub(crate) struct Reporter {
     /// True on rank 0, the only one that prints results.
     is_first: bool,
     pub(crate) json: bool,
+    /// The number of restarts before this attempt.
+    attempt: u64,
     metrics: Option<MetricsFile>,
     events: Option<EventFile>,
     saver: Option<ModelSaver>,
@@ -90,13 +94,19 @@ impl Reporter {
         }
         let kept = metrics.as_ref().map_or("", |metrics| metrics.kept.as_str());
         let rows = kept.lines().filter_map(EpochRow::of_line).collect();
-        let monitor = Arc::new(Monitor::default());
+        let monitor = Arc::new(Monitor::new(num_epochs, is_first && args.metrics_port.is_some()));
+        if let Some(page) = monitor.page() {
+            for line in kept.lines() {
+                page.add(serde_json::from_str(line).context("read the metrics before the checkpoint")?);
+            }
+        }
         let status = args.metrics_port.map(|port| serve_metrics(port, rank, monitor.clone())).transpose()?;
         let progress = Progress::new(&run.job, rank.rank, num_epochs, monitor.clone());
         let json = args.json;
         Ok(Self {
             is_first,
             json,
+            attempt: attempt.number,
             metrics,
             events,
             saver,
@@ -169,12 +179,24 @@ impl Reporter {
         }
     }
 
-    /// Appends a line to the metrics file, if there is one.
+    /// Returns true if lines of metrics are written to a file, or shown on a page.
+    fn has_lines(&self) -> bool {
+        self.metrics.is_some() || self.monitor.page().is_some()
+    }
+
+    /// Adds a line to the metrics file and to the page of the run, if there are such.
     pub(crate) fn line(&mut self, event: &str, fields: impl Serialize) -> anyhow::Result<()> {
-        match &mut self.metrics {
-            Some(metrics) => metrics.line(event, fields),
-            None => Ok(()),
+        if !self.has_lines() {
+            return Ok(());
         }
+        let line = line_of(self.attempt, event, fields)?;
+        if let Some(metrics) = &mut self.metrics {
+            metrics.write(&line)?;
+        }
+        if let Some(page) = self.monitor.page() {
+            page.add(line);
+        }
+        Ok(())
     }
 
     /// Saves the best model so far if `--save-model` is given. Every rank calls it.
@@ -187,7 +209,7 @@ impl Reporter {
                 kept.attempt,
                 kept.epoch,
                 kept.metric,
-                shown(&kept.metric, kept.valid_metric)
+                shown_metric(&kept.metric, kept.valid_metric)
             );
             self.said_kept = true;
             self.say(&text);
@@ -225,10 +247,10 @@ impl Reporter {
 }
 
 impl Reporter {
-    /// Writes the quality of the partition in a folder to the metrics file. Nothing is written for a graph at servers, in
+    /// Adds a line with the quality of the partition in a folder. Nothing is written for a graph at servers, in
     /// one part, or not partitioned.
     pub(crate) fn partition(&mut self, dir: Option<&Path>) -> anyhow::Result<()> {
-        let Some(dir) = dir.filter(|dir| self.metrics.is_some() && dir.join(META_FILE).exists()) else { return Ok(()) };
+        let Some(dir) = dir.filter(|dir| self.has_lines() && dir.join(META_FILE).exists()) else { return Ok(()) };
         // A process may hold several parts as one. The folder describes all of them.
         let meta = Meta::read(dir)?;
         if meta.num_parts == 1 {
@@ -268,7 +290,7 @@ impl Reporter {
             best.clear();
         }
         if let Some(decision) = &result.decision {
-            result!("{}", words_of(decision))?;
+            result!("{}", decision_words(decision))?;
         }
         Ok(())
     }
@@ -355,6 +377,11 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         self.reporter.progress.step(report);
     }
 
+    fn evaluation_step(&mut self, split: Split, step: InferenceStep) {
+        let left = self.reporter.monitor.evaluation_step(split, step);
+        self.reporter.progress.evaluation_step(split, step, left);
+    }
+
     fn epoch(&mut self, report: &EpochReport<S>) -> std::io::Result<()> {
         // A cross-validation starts anew with each fold.
         if report.fold.is_none() {
@@ -387,6 +414,7 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
                 train_acc: report.train_acc,
                 metrics,
                 seconds: report.cost.seconds,
+                eval_seconds: report.cost.eval_seconds,
             });
         }
         if self.reporter.verbose {
@@ -401,6 +429,9 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         // Without validation data, the last epoch is taken for want of a better one.
         if best.valid_metric.is_some() {
             self.reporter.best_epoch = best.epoch;
+            if let Some(page) = self.reporter.monitor.page() {
+                page.set_best(best.epoch);
+            }
         }
         self.reporter.save(best, world)
     }
@@ -416,23 +447,6 @@ fn json_of_class(class: OfClass) -> Value {
         "recall": class.recall(),
         "f1": class.f1(),
     })
-}
-
-/// Describes the thresholds and the temperature of a model.
-fn words_of(decision: &Decision) -> String {
-    /// The most thresholds that are shown.
-    const MOST: usize = 8;
-    let mut texts = Vec::new();
-    let thresholds = decision.thresholds();
-    if !thresholds.is_empty() {
-        let mut shown: Vec<String> = thresholds.iter().take(MOST).map(|threshold| format!("{threshold:.4}")).collect();
-        if thresholds.len() > MOST {
-            shown.push(format!("… ({} labels)", thresholds.len()));
-        }
-        texts.push(format!("threshold {}", shown.join(", ")));
-    }
-    texts.push(format!("temperature {:.4}", decision.temperature()));
-    texts.join(", ")
 }
 
 /// Formats a number with four digits, or `-` if there is none.
@@ -454,20 +468,4 @@ fn serve_metrics(port: u16, rank: &Rank, monitor: Arc<Monitor>) -> anyhow::Resul
     };
     let addr = SocketAddr::new(rank.listen_addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), port);
     serve_status(addr, monitor).with_context(|| format!("--metrics-port: listen on {addr}"))
-}
-
-/// Formats the value of the metric of this name. All metrics of links are fractions.
-pub(crate) fn shown(metric: &str, value: Option<f64>) -> String {
-    match metric.parse::<Metric>() {
-        Ok(metric) => metric.shown(value),
-        Err(_) => percent(value),
-    }
-}
-
-/// Formats a fraction as a percentage, or `-` if there is none.
-pub(crate) fn percent(share: Option<f64>) -> String {
-    match share {
-        Some(share) => format!("{:.2} %", share * 100.0),
-        None => "-".to_owned(),
-    }
 }

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 /// The traffic of one rank since it started.
 #[derive(Serialize, Deserialize)]
-struct RankTraffic {
+pub(super) struct RankTraffic {
     rank: usize,
     peers: Vec<PeerTraffic>,
     /// By node type.
@@ -22,6 +22,23 @@ struct RankTraffic {
     queue_depth: Option<f64>,
 }
 
+impl RankTraffic {
+    /// Returns the traffic of this process so far.
+    pub(super) fn new(rank: usize, graph: &DistGraph) -> Self {
+        let meta = graph.part().meta();
+        let names = meta.node_types.iter().map(|node_type| node_type.name.clone());
+        let edge_names = meta.edge_types.iter().map(EdgeTypeMeta::full_name);
+        let traffic = graph.traffic();
+        Self {
+            rank,
+            peers: traffic.by_peer(),
+            features: names.zip(traffic.by_node_type()).collect(),
+            edges: edge_names.zip(traffic.by_edge_type()).collect(),
+            queue_depth: traffic.count().queue_depth(),
+        }
+    }
+}
+
 /// The line of the metrics file.
 #[derive(Serialize)]
 struct TrafficLine<'a> {
@@ -30,18 +47,8 @@ struct TrafficLine<'a> {
 
 /// Prints the traffic of all ranks since they started, and writes it to the metrics file. Every rank must call this.
 pub(crate) fn report(reporter: &mut Reporter, graph: &DistGraph, world: &mut ProcessGroup) -> anyhow::Result<()> {
-    let meta = graph.part().meta();
-    let names = meta.node_types.iter().map(|node_type| node_type.name.clone());
-    let edge_names = meta.edge_types.iter().map(EdgeTypeMeta::full_name);
-    let traffic = graph.traffic();
-    let mine = RankTraffic {
-        rank: world.rank(),
-        peers: traffic.by_peer(),
-        features: names.zip(traffic.by_node_type()).collect(),
-        edges: edge_names.zip(traffic.by_edge_type()).collect(),
-        queue_depth: traffic.count().queue_depth(),
-    };
-    let all = world.all_gather(&serde_json::to_vec(&mine).context("write the traffic as JSON")?)?;
+    let mine = serde_json::to_vec(&RankTraffic::new(world.rank(), graph)).context("write the traffic as JSON")?;
+    let all = world.all_gather(&mine)?;
     let mut ranks: Vec<RankTraffic> = Vec::new();
     for text in all {
         ranks.push(serde_json::from_slice(&text).context("read the traffic of another rank")?);

@@ -2,7 +2,8 @@
 
 use crate::progress::epoch_table::scores_of;
 use crate::progress::named_values::NamedValues;
-use crate::progress::reporter::{EpochText, percent};
+use crate::progress::reporter::EpochText;
+use crate::run_page::percent;
 use edgecut_trainer::{EpochReport, SeedScores};
 use serde_json::{Value, json};
 

@@ -7,6 +7,7 @@ use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "accuracy",
+    label: "accuracy",
     about: "share of seeds that are classified correctly, or of known labels that are predicted correctly",
     higher_is_better: true,
     is_share: true,

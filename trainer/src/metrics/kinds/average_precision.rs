@@ -7,6 +7,7 @@ use crate::metrics::scored_columns::ScoredColumns;
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "average-precision",
+    label: "average precision",
     about: "average precision of the second of two classes, or its mean over several labels",
     higher_is_better: true,
     is_share: true,

@@ -8,6 +8,7 @@ use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "calibration-error",
+    label: "calibration error",
     about: "mean distance of probabilities from the share of seeds for which they are right, in 15 bins",
     higher_is_better: false,
     is_share: true,

@@ -7,6 +7,7 @@ use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "log-loss",
+    label: "log loss",
     about: "mean negative logarithm of the probability of the class, or of each known label",
     higher_is_better: false,
     is_share: false,

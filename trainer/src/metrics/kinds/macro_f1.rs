@@ -6,6 +6,7 @@ use crate::metrics::metric::MetricEntry;
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "macro-f1",
+    label: "macro F1",
     about: "mean F1 of the classes or labels",
     higher_is_better: true,
     is_share: true,

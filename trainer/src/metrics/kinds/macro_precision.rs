@@ -6,6 +6,7 @@ use crate::metrics::metric::MetricEntry;
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "macro-precision",
+    label: "macro precision",
     about: "mean precision of the classes or labels, 0 for one that is never predicted",
     higher_is_better: true,
     is_share: true,

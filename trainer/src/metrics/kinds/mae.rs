@@ -6,6 +6,7 @@ use crate::metrics::metric::MetricEntry;
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "mae",
+    label: "MAE",
     about: "mean absolute error of the known numbers",
     higher_is_better: false,
     is_share: false,

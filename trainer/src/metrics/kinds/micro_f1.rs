@@ -6,6 +6,7 @@ use crate::metrics::metric::MetricEntry;
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "micro-f1",
+    label: "micro F1",
     about: "F1 over all decisions; with one class per seed it equals the accuracy",
     higher_is_better: true,
     is_share: true,

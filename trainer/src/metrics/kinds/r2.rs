@@ -6,6 +6,7 @@ use crate::metrics::metric::MetricEntry;
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "r2",
+    label: "R²",
     about: "coefficient of determination, 1 at best; the mean over several numbers",
     higher_is_better: true,
     is_share: false,

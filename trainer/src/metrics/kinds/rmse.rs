@@ -6,6 +6,7 @@ use crate::metrics::metric::MetricEntry;
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "rmse",
+    label: "RMSE",
     about: "root of the mean squared error of the known numbers",
     higher_is_better: false,
     is_share: false,

@@ -6,6 +6,7 @@ use crate::metrics::scored_columns::ScoredColumns;
 
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "roc-auc",
+    label: "ROC AUC",
     about: "area under the ROC curve of the second of two classes, or its mean over several labels",
     higher_is_better: true,
     is_share: true,

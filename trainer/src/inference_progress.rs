@@ -13,6 +13,14 @@ pub struct InferenceStep {
     pub num_steps: usize,
 }
 
+impl InferenceStep {
+    /// Returns the state before the first of the steps of an inference in one pass.
+    pub(crate) fn before_first<I: Iterator>(steps: &I) -> Self {
+        let (_, num_steps) = steps.size_hint();
+        Self { pass: 1, num_passes: 1, step: 0, num_steps: num_steps.unwrap_or(0) }
+    }
+}
+
 /// A receiver of the progress of an inference. `()` ignores it.
 pub trait InferenceProgress {
     /// Called after each step of this rank.

@@ -1,14 +1,11 @@
 //! The command `train report`: one HTML file about one or several runs, made from their metrics files.
 
-mod page;
-mod run;
-
 use crate::exit::UsageError;
+use crate::run_page::{Run, page};
 use anyhow::Context;
 use clap::Args;
 use edgecut_cli::message;
 use edgecut_output::{check_output, write_output};
-use run::Run;
 use std::path::{Path, PathBuf};
 
 /// Flags of the report.
@@ -49,5 +46,7 @@ pub(crate) fn write_for(metrics: &Path, out: &Path, flag: &str) -> anyhow::Resul
 }
 
 fn write(runs: &[Run], out: &Path, flag: &str) -> anyhow::Result<()> {
-    write_output(out, page::html(runs).as_bytes()).with_context(|| format!("{flag}: write {}", out.display()))
+    let runs: Vec<&Run> = runs.iter().collect();
+    let html = page(&runs, None).finish();
+    write_output(out, html.as_bytes()).with_context(|| format!("{flag}: write {}", out.display()))
 }

@@ -1,0 +1,101 @@
+//! The range of numbers along an axis.
+
+use crate::unit::grouped;
+
+/// The number of ticks of an axis that is aimed for.
+const TICKS: f64 = 5.0;
+/// The most digits after the point of a label.
+const MOST_DECIMALS: f64 = 6.0;
+
+/// The range of numbers along an axis, with the distance of its ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Range {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    step: f64,
+}
+
+impl Range {
+    /// Returns the range of some numbers; `None` without numbers. A single number is in the middle of its range.
+    pub(crate) fn of(numbers: impl Iterator<Item = f64> + Clone) -> Option<Self> {
+        let first = numbers.clone().next()?;
+        let mut low = numbers.clone().fold(first, f64::min);
+        let mut high = numbers.fold(first, f64::max);
+        if high <= low {
+            low -= 0.5;
+            high += 0.5;
+        }
+        let rough = (high - low) / TICKS;
+        let magnitude = 10.0_f64.powf(rough.log10().floor());
+        let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * magnitude >= rough).unwrap_or(10.0);
+        Some(Self { low, high, step: factor * magnitude })
+    }
+
+    /// Returns the range that begins and ends at ticks, so that both ends have a label.
+    pub(crate) fn up_to_ticks(self) -> Self {
+        let low = (self.low / self.step + 1e-9).floor() * self.step;
+        let high = (self.high / self.step - 1e-9).ceil() * self.step;
+        Self { low, high, ..self }
+    }
+
+    /// Returns the round numbers within the range.
+    pub(crate) fn ticks(&self) -> Vec<f64> {
+        let first = (self.low / self.step - 1e-9).ceil() as i64;
+        let last = (self.high / self.step + 1e-9).floor() as i64;
+        (first..=last).map(|tick| tick as f64 * self.step).collect()
+    }
+
+    /// Formats a tick that is multiplied by a factor, with the digits that differ between ticks.
+    pub(crate) fn label(&self, tick: f64, factor: f64) -> String {
+        // The tick at 0 may be a negative zero.
+        let number = if tick.abs() < self.step / 2.0 { 0.0 } else { tick * factor };
+        if number.abs() >= 1e6 {
+            return format!("{number:.1e}");
+        }
+        let decimals = (-(self.step * factor).log10() - 1e-9).ceil().clamp(0.0, MOST_DECIMALS) as usize;
+        grouped(&format!("{number:.decimals$}"))
+    }
+
+    /// Returns the place of a number between two coordinates, which stand for the ends of the range.
+    pub(crate) fn place(&self, number: f64, from: f64, to: f64) -> f64 {
+        from + (number - self.low) / (self.high - self.low) * (to - from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(low: f64, high: f64) -> Range {
+        Range::of([low, high].into_iter()).expect("a range")
+    }
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        assert_eq!(range(0.0, 1.0).ticks(), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
+        assert_eq!(range(1.0, 20.0).ticks(), [5.0, 10.0, 15.0, 20.0]);
+        for (low, high) in [(0.301, 0.302), (-5.0, 7.0), (1e9, 3e9)] {
+            let ticks = range(low, high).ticks();
+            let inside = low - 1e-9..=high + 1e-9;
+            assert!((3..=12).contains(&ticks.len()) && ticks.iter().all(|tick| inside.contains(tick)), "{ticks:?}");
+        }
+        assert_eq!(range(7.0, 7.0).place(7.0, 0.0, 10.0), 5.0);
+    }
+
+    #[test]
+    fn labels_of_ticks_are_distinct() {
+        for (low, high) in [(0.0, 1.0), (0.6931, 0.6932), (1.05, 1.68), (-5.0, 7.0), (3.0, 123_456.0), (1e9, 3e9)] {
+            for factor in [1.0, 100.0] {
+                let range = range(low, high).up_to_ticks();
+                let ticks = range.ticks();
+                assert!(range.low <= low && range.high >= high, "{range:?}");
+                assert!((ticks[0] - range.low).abs() < 1e-9 * high.abs(), "{range:?}");
+                let mut labels: Vec<String> = ticks.iter().map(|&tick| range.label(tick, factor)).collect();
+                assert!(labels.iter().all(|label| label.len() <= 9), "{labels:?}");
+                labels.dedup();
+                assert_eq!(labels.len(), ticks.len(), "{labels:?}");
+            }
+        }
+        assert_eq!([-0.0, -0.5].map(|tick| range(-1.0, 1.0).label(tick, 1.0)), ["0.0", "-0.5"]);
+    }
+}
