@@ -6,6 +6,7 @@ use crate::batch_input::{BatchOptions, TensorBatch, tensor_batches};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, SeedTotals, Selection};
+use crate::inference_progress::InferenceProgress;
 use crate::models::{GraphSchema, Mode, Network};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::{ScoreState, SeedScores};
@@ -141,10 +142,11 @@ impl<B: GnnBackend> Evaluator<B, Network<B>> for MultiEvaluator<B> {
         split: Split,
         model: &Network<B>,
         embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<MultiScores, TrainError> {
         let mut states: Vec<ScoreState<'_>> =
-            self.heads.iter().map(|head| ScoreState::new(split, None, &head.objective)).collect();
+            self.heads.iter().map(|head| ScoreState::new(split, None, &head.objective, progress)).collect();
         for TypeLoaders { node_type, valid, test } in &self.loaders {
             let loader = if split == Split::Test { test } else { valid };
             for batch in tensor_batches::<B>(loader, 0, &self.schema, self.options, &self.device) {
