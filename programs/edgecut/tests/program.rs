@@ -55,6 +55,7 @@ fn every_command_runs_its_program_and_shows_its_name() {
         "verify",
         "update",
         "features",
+        "upload",
         "train",
         "predict",
         "sweep",

@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Flags that are not repeated: the files that a run writes, the form of its output, and the place of one process.
-const NOT_REPEATED: [&str; 18] = [
+const NOT_REPEATED: [&str; 19] = [
     "cache_dir",
     "checkpoint_dir",
     "checkpoint_every",
@@ -21,6 +21,7 @@ const NOT_REPEATED: [&str; 18] = [
     "keep",
     "listen_addr",
     "listen_port",
+    "located",
     "log_every",
     "metrics",
     "metrics_port",
