@@ -244,13 +244,13 @@ fn lanes(count: usize) -> __mmask16 {
 #[inline(always)]
 fn as_bits(numbers: __m256bh) -> __m256i {
     // SAFETY: Both types have 256 bits.
-    unsafe { transmute(numbers) }
+    unsafe { transmute::<__m256bh, __m256i>(numbers) }
 }
 
 #[inline(always)]
 fn as_numbers(bits: __m512i) -> __m512bh {
     // SAFETY: Both types have 512 bits.
-    unsafe { transmute(bits) }
+    unsafe { transmute::<__m512i, __m512bh>(bits) }
 }
 
 /// Computes `out = rows · right`, and the steps that follow. `scratch` gets the pairs of a block of the inner dimension.
