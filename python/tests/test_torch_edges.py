@@ -183,7 +183,9 @@ def check(dataset, folder, flags, tmp_path):
     assert sorted(found) == sorted(expected)
     for name in found:
         # The arguments of the cosine are up to 150, of which 32-bit numbers keep about 1e-5.
-        assert_close(found[name], expected[name], 1e-4 if name.startswith("times.") else 1e-5)
+        # The derivative of a small standard deviation magnifies the rounding of the variance.
+        inexact = 1e-4 if name.startswith("times.") else 1e-5
+        assert_close(found[name], expected[name], 1e-3 if "pna" in flags else inexact)
     assert any(np.abs(found[name] - tensors[name]).max() > 1e-3 for name in found)
 
 
