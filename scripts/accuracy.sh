@@ -44,8 +44,9 @@ declare -A flags=(
             --lr 0.003 --weight-decay 0.0001 --dropout 0.5 --input-dropout 0.7"
     [rdf-aifb]="--model rgcn --hidden-channels 64 --num-neighbors=-1,-1 --num-epochs 30 --lr 0.01
             --weight-decay 0.0005 --dropout 0.5"
-    [kg-wn18rr]="--model embedding --decoder distmult --hidden-channels 200 --loss softmax --num-negatives 1000
-            --shared-negatives --in-batch-negatives --eval-negatives all --num-epochs 12 --eval-every 3 --lr 0.01 --dropout 0"
+    [kg-wn18rr]="--model embedding --decoder complex --hidden-channels 400 --loss softmax --num-negatives 1000
+            --shared-negatives --in-batch-negatives --n3-weight 0.1 --eval-negatives all --num-epochs 8 --eval-every 8
+            --lr 0.05 --lr-schedule cosine --dropout 0"
     [MUTAG]="--hidden-channels 32 --num-epochs 100"
     [IMDB-BINARY]="--lr 0.003 --num-epochs 60"
 )

@@ -142,7 +142,8 @@ def main():
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--flags", default="--model embedding --hidden-channels 64 --loss softmax --shared-negatives "
-                        "--num-negatives 500 --in-batch-negatives --log-q-correction --batch-size 512 --lr 0.005 --dropout 0")
+                        "--num-negatives 500 --in-batch-negatives --n3-weight 0.1 --batch-size 512 --lr 0.01 "
+                        "--lr-schedule cosine --dropout 0")
     parser.add_argument("--torch", action="store_true")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)

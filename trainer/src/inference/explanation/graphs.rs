@@ -17,7 +17,8 @@ use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 
 /// Explains the predictions of a model for some graphs of a set. Every rank must call this with the same arguments, and
-/// visits all explanations in the order of the graphs. Nodes have their number in their graph as id. Fan-outs, times and the
+/// visits all explanations in the order of the graphs. The graphs of a batch depend on the number of ranks, and with them the
+/// last bits. Nodes have their number in their graph as id. Fan-outs, times and the
 /// seed of `config` have no meaning.
 ///
 /// # Errors
