@@ -63,7 +63,7 @@ impl Cluster {
     /// Reports the failure of this rank and its reason to all other ranks. Returns when the report has been sent, after
     /// at most two seconds. The process can then exit.
     pub fn abort(&self, reason: &str) {
-        let failure = self.failure_of(self.rank(), reason);
+        let failure = Failure { is_own: true, ..self.failure_of(self.rank(), reason) };
         self.inner.job_state.record_own(&failure);
         self.inner.control.report(failure, VERDICT_TIMEOUT);
     }
@@ -110,7 +110,7 @@ impl Cluster {
     pub(crate) fn failure_of(&self, rank: usize, reason: &str) -> Failure {
         // All callers pass ranks of the roster, so the fallback is never shown.
         let addr = self.inner.roster.get(rank).copied().unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
-        Failure { rank, addr, reason: shortened(reason).to_owned(), link_to: None }
+        Failure { rank, addr, reason: shortened(reason).to_owned(), link_to: None, is_own: false }
     }
 
     /// Reports a failure to rank 0, which tells all ranks unless it knows of an earlier failure.
@@ -158,6 +158,13 @@ impl Cluster {
                 Blame::Own(verdict.own)
             }
         }
+    }
+
+    /// Returns true if this rank prints the failure of the job where all ranks print to the same terminal
+    /// ([`Failure::reporter`]).
+    pub fn is_reporter(&self) -> bool {
+        let failure = self.inner.job_state.wait_for_failure(Duration::ZERO);
+        failure.is_none_or(|failure| failure.reporter(&self.inner.roster) == self.rank())
     }
 
     /// Ends this process if the job fails and the process is still running eight seconds later. The exit status is

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// use edgecut_cluster::Failure;
 ///
 /// let addr = "10.0.0.1:29500".parse().expect("an address");
-/// let failure = Failure { rank: 1, addr, reason: "disk full".to_owned(), link_to: None };
+/// let failure = Failure { rank: 1, addr, reason: "disk full".to_owned(), link_to: None, is_own: true };
 /// assert_eq!(failure.head(), "rank 1 at 10.0.0.1:29500 failed");
 /// assert_eq!(failure.to_string(), "rank 1 at 10.0.0.1:29500 failed: disk full");
 /// ```
@@ -28,6 +28,9 @@ pub struct Failure {
     /// The rank at the other end, if the connection between the two failed rather than the process of `rank`.
     #[serde(default)]
     pub link_to: Option<usize>,
+    /// True if the process of `rank` has reported the failure itself, and prints it.
+    #[serde(default)]
+    pub is_own: bool,
 }
 
 impl fmt::Display for Failure {
@@ -44,5 +47,45 @@ impl Failure {
             Some(other) => format!("the connection between rank {rank} at {addr} and rank {other} failed"),
             None => format!("rank {rank} at {addr} failed"),
         }
+    }
+
+    /// Returns the rank that prints the failure where all ranks print to the same terminal. `roster` has the addresses of
+    /// all ranks.
+    ///
+    /// A rank that reported its failure prints it itself. Otherwise this is the first rank of another machine, as the whole
+    /// machine may be lost, or else the first other rank.
+    pub fn reporter(&self, roster: &[SocketAddr]) -> usize {
+        if self.is_own {
+            return self.rank;
+        }
+        if let Some(other) = self.link_to {
+            return self.rank.min(other);
+        }
+        let elsewhere = roster.iter().position(|addr| addr.ip() != self.addr.ip());
+        elsewhere.unwrap_or(usize::from(self.rank == 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROSTER: [&str; 3] = ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"];
+
+    fn roster() -> Vec<SocketAddr> {
+        ROSTER.map(|addr| addr.parse().expect("an address")).to_vec()
+    }
+
+    fn killed(rank: usize) -> Failure {
+        Failure { rank, addr: roster()[rank], reason: String::new(), link_to: None, is_own: false }
+    }
+
+    #[test]
+    fn one_rank_that_is_still_there_prints_a_failure() {
+        let roster = roster();
+        assert_eq!([0, 1, 2].map(|rank| killed(rank).reporter(&roster)), [2, 2, 0]);
+        assert_eq!([0, 1].map(|rank| killed(rank).reporter(&roster[..2])), [1, 0]);
+        assert_eq!(Failure { is_own: true, ..killed(1) }.reporter(&roster), 1);
+        assert_eq!(Failure { link_to: Some(2), ..killed(1) }.reporter(&roster), 1);
     }
 }

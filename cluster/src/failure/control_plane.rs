@@ -88,13 +88,13 @@ impl ControlPlane {
     /// no such rank.
     pub(crate) fn lost_connection(&self, rank: usize, reason: &str) -> Option<Failure> {
         let addr = *self.roster.get(rank)?;
-        Some(Failure { rank, addr, reason: reason.to_owned(), link_to: Some(self.rank) })
+        Some(Failure { rank, addr, reason: reason.to_owned(), link_to: Some(self.rank), is_own: false })
     }
 
     /// Handles the end of the connection to `from`, or its silence.
     pub(crate) fn on_lost(&mut self, from: usize, reason: String) -> Vec<Action> {
         match self.roster.get(from) {
-            Some(&addr) => self.fail(Failure { rank: from, addr, reason, link_to: None }),
+            Some(&addr) => self.fail(Failure { rank: from, addr, reason, link_to: None, is_own: false }),
             None => Vec::new(),
         }
     }
@@ -215,7 +215,13 @@ mod tests {
     }
 
     fn failure(rank: usize) -> Failure {
-        Failure { rank, addr: ([127, 0, 0, 1], rank as u16).into(), reason: "x".to_owned(), link_to: None }
+        Failure {
+            rank,
+            addr: ([127, 0, 0, 1], rank as u16).into(),
+            reason: "x".to_owned(),
+            link_to: None,
+            is_own: false,
+        }
     }
 
     #[test]

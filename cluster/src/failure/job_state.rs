@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn failure(rank: usize) -> Failure {
-        Failure { rank, addr: ([127, 0, 0, 1], 1).into(), reason: "test".to_owned(), link_to: None }
+        Failure { rank, addr: ([127, 0, 0, 1], 1).into(), reason: "test".to_owned(), link_to: None, is_own: false }
     }
 
     #[test]

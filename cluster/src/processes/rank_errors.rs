@@ -86,7 +86,10 @@ impl RankErrors {
             self.of_other_ranks.get_or_insert(error.text);
             return;
         }
-        let without_rank = error.text.strip_prefix(&format!("rank {rank}: ")).unwrap_or(&error.text).to_owned();
+        // The text of a job on several machines starts with the rank and its host.
+        let of_rank = error.text.strip_prefix(&format!("rank {rank}"));
+        let without_rank =
+            of_rank.and_then(|text| text.split_once(": ")).map_or(&*error.text, |(_, why)| why).to_owned();
         if !self.printed.contains(&without_rank) {
             notice(&format!("error: {}", error.text));
             self.printed.push(without_rank);
@@ -123,6 +126,8 @@ mod tests {
     fn equal_errors_are_printed_once_and_effects_only_without_a_cause() {
         let same = [(1, true, "rank 1: no such file"), (0, true, "rank 0: no such file")];
         assert_eq!(printed(&same), ["error: rank 1: no such file"]);
+        let on_hosts = [(5, true, "rank 5 on a: no such file"), (4, true, "rank 4 on a: no such file")];
+        assert_eq!(printed(&on_hosts), ["error: rank 5 on a: no such file"]);
         let effect = (1, false, "rank 1: rank 0 at 127.0.0.1:5 failed: no such file");
         assert_eq!(printed(&[effect, (0, true, "rank 0: no such file")]), ["error: rank 0: no such file"]);
         let killed = [(0, false, "rank 0: rank 1 failed"), (2, false, "rank 2: rank 1 failed")];

@@ -113,6 +113,18 @@ fn three_nodes_train_and_sample_as_one_process_does() {
 }
 
 #[test]
+fn a_training_that_fails_on_all_ranks_shows_one_error_with_its_host() {
+    let Some(ready) = ready("an error of a training", "300") else { return };
+    let run = ready.lab.run(&[ready.flags("node"), vec!["--load-model", "none.safetensors"]].concat());
+    assert!(!run.status.success(), "{run:#?}");
+    let errors: Vec<&str> = run.err.lines().filter(|line| line.contains("] error: ")).collect();
+    assert!(
+        errors.len() == 1 && errors[0].starts_with("[10.99.0.") && errors[0].contains("none.safetensors"),
+        "{run:#?}"
+    );
+}
+
+#[test]
 fn trainers_train_from_servers_on_other_nodes() {
     let Some(Ready { lab, train, .. }) = ready("servers and trainers", "3000") else { return };
     let Some(server) = program("sampling-server") else {

@@ -67,6 +67,75 @@ fn srun_places_ranks_and_names_the_first_node() {
     assert!(usage_error(&parts.path, &["--nproc-per-node", "2"], &task("1")).contains("SLURM_PROCID"));
 }
 
+/// Starts three ranks as `srun` on two nodes does, which train until something ends them.
+fn ranks_of_srun(parts: &Path, metrics: &Path) -> Vec<Child> {
+    let job = slurm_job();
+    let mut ranks = Vec::new();
+    for rank in 0..3 {
+        let mut command = node(parts);
+        command.args(["--num-epochs", "1000000", "--rendezvous-timeout", "100", "--metrics"]).arg(metrics);
+        command.envs([
+            ("SLURM_JOB_ID", job.as_str()),
+            ("SLURM_STEP_ID", "0"),
+            ("SLURM_STEP_NODELIST", "127.0.0.[1-2]"),
+            ("SLURM_STEP_TASKS_PER_NODE", "2,1"),
+            ("SLURM_NTASKS", "3"),
+        ]);
+        let number = rank.to_string();
+        command.env("SLURM_PROCID", &number);
+        command.env("SLURM_NODEID", (rank / 2).to_string()).env("SLURM_LOCALID", (rank % 2).to_string());
+        ranks.push(command.spawn().expect("start train"));
+    }
+    ranks
+}
+
+/// Returns the lines with errors that the ranks of a job print, which all appear in one terminal.
+fn errors_of(ranks: Vec<Child>) -> Vec<String> {
+    let said: String = ranks.into_iter().map(|rank| stderr(&end(rank))).collect();
+    said.lines().filter(|line| line.starts_with("error: ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn ranks_of_srun_print_the_failure_of_a_rank_once() {
+    let parts = parts(3, 31);
+    let dir = Folder::new();
+    let metrics = dir.join("metrics.jsonl");
+    let mut ranks = ranks_of_srun(&parts.path, &metrics);
+    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
+        assert!(ranks[0].try_wait().expect("wait for a child").is_none(), "rank 0 has ended");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    ranks[1].kill().expect("a running process");
+    let errors = errors_of(ranks);
+    assert!(errors.len() == 1 && errors[0].contains("rank 1 at 127.0.0."), "{errors:?}");
+
+    std::fs::remove_file(parts.path.join("part_1/edges/node__to__node/indices.npy")).expect("a file of the part");
+    let errors = errors_of(ranks_of_srun(&parts.path, &metrics));
+    assert!(errors.len() == 1 && errors[0].starts_with("error: rank 1 on "), "{errors:?}");
+}
+
+#[test]
+fn a_pytorch_job_of_kubeflow_places_ranks() {
+    let parts = parts(2, 32);
+    let port = free_port().to_string();
+    let pod = |rank: &'static str| {
+        [
+            ("MASTER_ADDR", "localhost"),
+            ("MASTER_PORT", port.as_str()),
+            ("WORLD_SIZE", "2"),
+            ("RANK", rank),
+            ("PET_MASTER_ADDR", "localhost"),
+            ("PET_MASTER_PORT", port.as_str()),
+            ("PET_NNODES", "2"),
+            ("PET_NODE_RANK", rank),
+            ("PET_NPROC_PER_NODE", "1"),
+            ("PYTHONUNBUFFERED", "1"),
+            ("EDGECUT_LISTEN_ADDR", "127.0.0.1"),
+        ]
+    };
+    trains(&parts.path, &[&pod("1"), &pod("0")]);
+}
+
 #[test]
 fn a_shell_in_a_batch_job_starts_its_own_ranks() {
     let parts = parts(2, 22);

@@ -191,6 +191,8 @@ fn flags_and_graphs_that_servers_cannot_serve_are_refused() {
         let output = run(client("node", list).args(flags));
         assert_refused(&output, status, &[&expected]);
     }
+    let output = run(client("node", &nobody).args(["--rendezvous-timeout", "1"]));
+    assert_eq!(error_of(&output).matches(&nobody).count(), 1, "a server is named once: {}", stderr(&output));
     let mut nothing = Command::new(TRAIN);
     nothing.arg("node").stdout(Stdio::piped()).stderr(Stdio::piped());
     unplace(&mut nothing);

@@ -29,6 +29,7 @@ fn jobs_train_as_processes_of_one_node_do() {
     assert_eq!(srun(&slurm, &parts), expected, "srun");
     assert_eq!(batch_script(&slurm, &parts), expected, "sbatch");
     tasks_in_turn_are_refused(&slurm, &parts);
+    errors_appear_once(&slurm);
     mpirun_in_an_allocation(&slurm, &parts, &expected);
     servers_and_trainers(&slurm);
     requeued(&slurm, &parts);
@@ -59,6 +60,24 @@ fn tasks_in_turn_are_refused(slurm: &SlurmCluster, parts: &Parts) {
     let output = run(&mut under(slurm, &starter, &parts.path));
     assert!(!output.status.success());
     assert!(stderr(&output).contains("--distribution=block"), "{}", stderr(&output));
+}
+
+/// Runs jobs that fail: in one rank, under `srun`, and in all of them, in the batch script.
+fn errors_appear_once(slurm: &SlurmCluster) {
+    let parts = fake_parts(2);
+    std::fs::remove_file(parts.path.join("part_1/edges/node__to__node/indices.npy")).expect("a file of the part");
+    let output = run(&mut under(slurm, &["srun", "-N2", "-n2"], &parts.path));
+    assert_eq!(stderr(&output).matches("indices.npy").count(), 1, "{}", stderr(&output));
+
+    let dir = Folder::new();
+    let log = dir.join("job.log");
+    let mut command = slurm.command("sbatch");
+    command.args(["--wait", "--ntasks-per-node=2", "--cpus-per-task=1", "--chdir"]).arg(dir.path());
+    command.arg("--output").arg(&log).arg(SCRIPT).args(["--no-such-flag"]);
+    command.env("EDGECUT_BIN", Path::new(TRAIN).parent().expect("a folder"));
+    assert!(!run(&mut command).status.success());
+    let log = std::fs::read_to_string(&log).expect("the log of the job");
+    assert_eq!(log.matches("error: unexpected argument '--no-such-flag'").count(), 1, "{log}");
 }
 
 /// Runs the batch script of the repository with the sizes of this cluster.

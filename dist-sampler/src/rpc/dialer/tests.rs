@@ -148,7 +148,7 @@ async fn a_forgotten_failure_is_tried_again() {
 #[tokio::test]
 async fn the_failure_of_the_job_ends_the_attempts_and_is_the_error() {
     let addr = unused_address();
-    let failure = Failure { rank: 1, addr, reason: "died".into(), link_to: None };
+    let failure = Failure { rank: 1, addr, reason: "died".into(), link_to: None, is_own: false };
     let target = Arc::new(FakeTarget { failure: Some(failure), ..FakeTarget::at(addr) });
     let error = dialer(target.clone(), 60_000).dial().await.expect_err("no process listens");
     assert_eq!(target.attempts.load(Ordering::Relaxed), 1);

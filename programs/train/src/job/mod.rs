@@ -9,7 +9,7 @@ pub(crate) mod source;
 mod table_ids;
 
 use crate::args::JobArgs;
-use crate::exit::{OtherRankFailed, ReportedByRank0, UsageError};
+use crate::exit::{OtherRankFailed, ReportedElsewhere, UsageError};
 use crate::job::process_role::{Rank, token};
 use crate::settings::shared_flags::check_equal;
 use anyhow::Context;
@@ -17,6 +17,7 @@ use edgecut_cli::message;
 use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent, panic_text, with_causes};
 use edgecut_dist_sampler::DistGraphConfig;
 use edgecut_trainer::GradientSum;
+use rustix::system::uname;
 use serde::Serialize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -86,7 +87,7 @@ pub(crate) fn run(
         }
         (None, Ok(result)) => result,
     };
-    result.map_err(|error| explain(&cluster, error))
+    result.map_err(|error| explain(&cluster, rank, error))
 }
 
 /// Returns the result of a check that has the same result on all ranks. Rank 0 reports an error, and the other ranks of its
@@ -101,7 +102,7 @@ pub(crate) fn reported_once<T>(
             // The failure of rank 0 ends this wait.
             let failed = world.barrier();
             if cluster.rank() == cluster.local_rank() {
-                return Err(ReportedByRank0(format!("{error:#}")).into());
+                return Err(ReportedElsewhere(format!("{error:#}")).into());
             }
             failed?;
             Err(error)
@@ -111,13 +112,15 @@ pub(crate) fn reported_once<T>(
 }
 
 /// Returns the error that this process ends with. If this process caused it, tells the other ranks.
-fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
+fn explain(cluster: &Cluster, place: &Rank, error: anyhow::Error) -> anyhow::Error {
     let rank = cluster.rank();
     match cluster.blame(with_causes(error.as_ref())) {
         // The only process of a job needs no number.
         Blame::Own(_) if cluster.world_size() == 1 => error,
-        Blame::Own(_) => error.context(format!("rank {rank}")),
-        Blame::Other(_) if error.is::<ReportedByRank0>() => error,
+        Blame::Own(_) if place.is_one_node() => error.context(format!("rank {rank}")),
+        Blame::Own(_) => error.context(format!("rank {rank} on {}", uname().nodename().to_string_lossy())),
+        Blame::Other(_) if error.is::<ReportedElsewhere>() => error,
+        Blame::Other(why) if place.shares_output && !cluster.is_reporter() => ReportedElsewhere(why).into(),
         Blame::Other(why) => OtherRankFailed(format!("rank {rank}: {why}")).into(),
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Rank {
     pub(crate) attempt: u64,
     /// The number of the NVIDIA GPU that the rank computes on, if any.
     pub(crate) gpu: Option<usize>,
+    /// True if the launcher shows the output of all ranks in one place.
+    pub(crate) shares_output: bool,
     /// The number of cores that the launcher assigns to each process, if it reports one.
     launcher_cores: Option<usize>,
 }
@@ -74,6 +76,7 @@ impl ProcessRole {
             job: env.job.or(env.launcher_job.filter(|_| launched.is_some())),
             attempt: env.attempt.unwrap_or(0),
             gpu: None,
+            shares_output: launched.is_some() && shows_all_ranks(env.launcher),
             launcher_cores: env.cores.filter(|_| launched.is_some()),
         };
         let is_alone = slot.world_size == 1 && !has_servers;
@@ -116,7 +119,7 @@ impl ProcessRole {
     pub(crate) fn has_other_nodes(&self) -> bool {
         match self {
             Self::Parent(ranks) => ranks.world_size != ranks.local_world_size,
-            Self::Rank(rank) => rank.world_size != rank.local_world_size,
+            Self::Rank(rank) => !rank.is_one_node(),
         }
     }
 
@@ -244,14 +247,31 @@ impl Rank {
             job: env.job,
             attempt: env.attempt.unwrap_or(0),
             gpu: None,
+            shares_output: false,
             launcher_cores: None,
         })
+    }
+
+    /// Returns true if all ranks of the job run on this node.
+    pub(crate) fn is_one_node(&self) -> bool {
+        self.world_size == self.local_world_size
     }
 
     /// Returns the number of cores that this process may use: the launcher's number, or an equal share of the node's.
     pub(crate) fn cores(&self) -> usize {
         let available = share_of_cores(1);
         self.launcher_cores.map_or(share_of_cores(self.local_world_size), |cores| cores.clamp(1, available))
+    }
+}
+
+/// Returns true if the launcher shows the output of all ranks in one place.
+fn shows_all_ranks(launcher: Option<Launcher>) -> bool {
+    match launcher {
+        Some(Launcher::Slurm | Launcher::OpenMpi | Launcher::Hydra) => true,
+        // `launch` sets the variables of torchrun, and the id of its job.
+        Some(Launcher::Torchrun) => std::env::var_os("EDGECUT_JOB_ID").is_some(),
+        // The pods of Kubernetes have a log each.
+        _ => false,
     }
 }
 
