@@ -33,8 +33,8 @@ pub(super) struct KnownSeeds {
 }
 
 impl Head {
-    /// Returns the seeds of a batch that are in a split of this target, with their values. `together` are the targets of the
-    /// batch, whose columns are those of all targets of the node type. Returns `None` without such seeds.
+    /// Returns the seeds of a batch that are in a split of this target, with their values. `together` has a row for
+    /// each seed of the batch, with the columns of all targets of the node type. Returns `None` without such seeds.
     pub(super) fn known(&self, together: &Target, split: Split) -> Option<KnownSeeds> {
         let Target::Numbers { values, dim } = together else { return None };
         let code = f32::from(split.code());
