@@ -68,7 +68,7 @@ fn srun_places_ranks_and_names_the_first_node() {
 }
 
 /// Starts three ranks as `srun` on two nodes does, which train until something ends them.
-fn ranks_of_srun(parts: &Path, metrics: &Path) -> Vec<Child> {
+fn ranks_of_srun(parts: &Path, metrics: &Path) -> Vec<Process> {
     let job = slurm_job();
     let mut ranks = Vec::new();
     for rank in 0..3 {
@@ -84,13 +84,13 @@ fn ranks_of_srun(parts: &Path, metrics: &Path) -> Vec<Child> {
         let number = rank.to_string();
         command.env("SLURM_PROCID", &number);
         command.env("SLURM_NODEID", (rank / 2).to_string()).env("SLURM_LOCALID", (rank % 2).to_string());
-        ranks.push(command.spawn().expect("start train"));
+        ranks.push(Process::start(&mut command));
     }
     ranks
 }
 
 /// Returns the lines with errors that the ranks of a job print, which all appear in one terminal.
-fn errors_of(ranks: Vec<Child>) -> Vec<String> {
+fn errors_of(ranks: Vec<Process>) -> Vec<String> {
     let said: String = ranks.into_iter().map(|rank| stderr(&end(rank))).collect();
     said.lines().filter(|line| line.starts_with("error: ")).map(str::to_owned).collect()
 }
