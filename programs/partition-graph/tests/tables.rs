@@ -823,6 +823,9 @@ fn several_labels_of_a_node_type_keep_their_classes_and_splits() {
     conf["nodes"][0]["labels"] = json!([{"task_type": "classification", "label_col": ["churn", "churn"]}]);
     folder.write("graph.json", conf.to_string());
     assert!(folder.fails(&[]).contains("nodes[0].labels[0] has the column churn already"));
+    conf["nodes"][0]["labels"] = json!([{"task_type": "classification", "label_col": ["clicks/day", "churn"]}]);
+    folder.write("graph.json", conf.to_string());
+    assert!(folder.fails(&[]).contains("label_col: the column \"clicks/day\" cannot be a folder name"));
 }
 
 #[test]
