@@ -7,13 +7,14 @@ use crate::args::sampling::SamplingArgs;
 use crate::args::start::StartArgs;
 use crate::args::training::TrainingArgs;
 use crate::exit::UsageError;
-use crate::job::graph_session;
 use crate::job::labels::{LabelFlags, TaskLabels, WantedLabels};
 use crate::job::process_role::Rank;
+use crate::job::{graph_session, reported_once};
 use crate::progress::reporter::Reporter;
 use crate::progress::traffic_table;
 use crate::saved_model::SavedModel;
 use crate::tasks::{CommonConfig, DataDescription, TaskArgs, TaskFlags, TaskJob, TaskProgram};
+use anyhow::bail;
 use clap::Args;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
@@ -91,7 +92,7 @@ where
         };
         graph_session::run(&args.job, &self.part, rank, labels, flags, |job| {
             if self.training.isolated {
-                check_isolated(&job.graph)?;
+                reported_once(check_isolated(&job.graph), job.graph.cluster(), job.world)?;
             }
             let data = job.graph.clone();
             let cluster = job.graph.cluster();
@@ -132,7 +133,7 @@ where
 }
 
 /// Rejects `--isolated` if servers sample, or if no edge connects the parts of two processes.
-fn check_isolated(graph: &DistGraph) -> Result<(), UsageError> {
+fn check_isolated(graph: &DistGraph) -> anyhow::Result<()> {
     let why = if graph.is_client() {
         "does not support --servers, from which trainers receive all nodes and features: give each process its part by \
          --dataset-root-dir, or leave --isolated out"
@@ -144,7 +145,7 @@ fn check_isolated(graph: &DistGraph) -> Result<(), UsageError> {
     } else {
         return Ok(());
     };
-    Err(UsageError(format!("--isolated {why}")))
+    bail!(UsageError(format!("--isolated {why}")))
 }
 
 impl<T, S, O> TaskArgs<T>
