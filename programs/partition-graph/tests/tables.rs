@@ -867,6 +867,21 @@ fn bad_rows_are_dropped_and_counted() {
 }
 
 #[test]
+fn a_row_that_is_bad_in_several_labels_counts_once() {
+    let folder = Folder::new();
+    folder.write("nodes.csv", "id,a,b\n1,0.5,1\n2,x,y\n3,2.5,z\n4,3.5,4\n");
+    folder.write("edges.csv", "s,t\n1,4\n");
+    let labels = json!([{"task_type": "regression", "label_col": ["a", "b"], "split_pct": [1, 0, 0]}]);
+    let conf = json!({
+        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "nodes.csv", "labels": labels}],
+        "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
+    folder.write("graph.json", conf.to_string());
+    let (made, _) = folder.made("out", &["--on-bad-rows", "drop"]);
+    let dropped = made["dropped_rows"].as_array().unwrap();
+    assert_eq!((dropped.len(), &dropped[0]["rows"], &dropped[0]["table_rows"]), (1, &json!(2), &json!(4)), "{made}");
+}
+
+#[test]
 fn edges_are_held_out_by_shares_or_by_files() {
     let folder = Folder::new();
     let edges = (0..500).fold("s,t,at\n".to_owned(), |text, e| format!("{text}u{},v{},{e}\n", e % 50, e / 10));
