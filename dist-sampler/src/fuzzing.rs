@@ -207,7 +207,11 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
         labels: edges.attributes.labels.is_some(),
     };
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
-    let mut rules = vec![SamplingPolicy::default(), SamplingPolicy { replace: true, ..SamplingPolicy::default() }];
+    let mut rules = vec![
+        SamplingPolicy::default(),
+        SamplingPolicy { replace: true, ..SamplingPolicy::default() },
+        SamplingPolicy { isolated: true, ..SamplingPolicy::default() },
+    ];
     if wanted.weights {
         rules.push(SamplingPolicy { weighted: true, ..SamplingPolicy::default() });
     }

@@ -330,6 +330,8 @@ def _read_hdf5(file: pathlib.Path, columns: list[str]) -> Iterator[_Rows]:
 
 def _read_json(file: pathlib.Path, columns: list[str]) -> Iterator[_Rows]:
     """Read a record per line, as GraphStorm does, or a list of records."""
+    if not columns:
+        raise ValueError(f"the configuration names no column of {file}: add `node_id_col`, features or labels")
     with open(file, encoding="utf8") as opened:
         is_list = opened.read(1) == "["
         opened.seek(0)

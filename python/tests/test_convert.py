@@ -231,6 +231,7 @@ def test_files_that_cannot_be_converted_are_named(data, tmp_path):
         ([node_table(**hdf5, labels=[])], csv, "nodes[0]: features that are masks need one label"),
         ([], edges_table(files="edges.json", format={"name": "json"}), "edges.json: record 2 has no field 'w'"),
         ([], edges_table(files="mixed.json", format={"name": "json"}), "mixed.json: column 'w' has values of different types"),
+        ([{"node_type": "n", "files": "mixed.json", "format": {"name": "json"}}], csv, "the configuration names no column of /"),
         ([node_table(files="nodes.h5", format={"name": "xml"})], csv, "the format 'xml' is not known"),
         ([node_table(files="absent.h5", format={"name": "hdf5"})], csv, "nodes[0]: there is no file /"),
         ([node_table(format={"name": "hdf5"})], csv, "nodes[0]: the key 'files' is missing"),

@@ -362,7 +362,8 @@ impl Scratch {
         self.right.inner = rows;
         self.right.columns = columns;
         self.right.pairs.resize(columns.div_ceil(PANEL_COLUMNS) * num_pairs * PANEL_COLUMNS, 0);
-        self.rows.resize(columns.div_ceil(2 * BLOCK_PAIRS) * padded_rows * BLOCK_PAIRS, 0);
+        // Without columns there is one block, whose products are zero.
+        self.rows.resize(columns.div_ceil(2 * BLOCK_PAIRS).max(1) * padded_rows * BLOCK_PAIRS, 0);
         for pair in 0..num_pairs {
             for start in (0..columns).step_by(LANES) {
                 let mask = lanes(columns - start);

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// `f32`.
 ///
 /// The CPU multiplies in `f32` and `bf16`. With AVX-512 BF16 instructions, products in `bf16` are faster; without them
-/// factors are rounded and multiplied in `f32`, which gives the same results except for the order of sums.
+/// factors are rounded and multiplied in `f32`, which gives the same results except for the order of sums and for subnormal
+/// numbers (below 1.2e-38), which the instructions count as zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {

@@ -128,7 +128,7 @@ pub(super) struct Plain<'a, T: Real> {
     columns: usize,
     transposed: bool,
     /// True to round factors to `bf16`. The results are the same as with instructions for `bf16`, except for the order of
-    /// sums.
+    /// sums and for subnormal numbers, which the instructions count as zero.
     rounds: bool,
 }
 
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     /// Shapes of `[rows, inner]` times `[inner, columns]` at the edges of tiles, panels and blocks.
-    const SHAPES: [[usize; 3]; 12] = [
+    const SHAPES: [[usize; 3]; 13] = [
         [1, 1, 1],
         [3, 7, 5],
         [14, 32, 32],
@@ -289,6 +289,7 @@ mod tests {
         [29, 600, 100],
         [0, 5, 6],
         [6, 0, 5],
+        [5, 6, 0],
     ];
 
     /// Returns the implementations of rounded products that this CPU has.

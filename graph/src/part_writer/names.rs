@@ -1,7 +1,7 @@
 //! Checks of type names, which become folder names.
 
 use crate::NodeTypeId;
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, NodeData};
 use crate::part::{edge_dir_name, is_folder_name};
 use std::collections::BTreeSet;
 
@@ -18,15 +18,8 @@ pub fn check_names(dataset: &Dataset) -> Result<(), String> {
         if !taken.insert(&nodes.name) {
             return Err(format!("two node types have the name {}", nodes.name));
         }
-        let mut labels = BTreeSet::from([nodes.label_name.as_deref().unwrap_or_default()]);
-        for label in &nodes.more_labels {
-            if !is_folder_name(&label.name) {
-                let why = "cannot be a folder name: give its column another name";
-                return Err(format!("node type {}: the name of its label {:?} {why}", nodes.name, label.name));
-            }
-            if !labels.insert(&label.name) {
-                return Err(format!("node type {} has two labels with the name {}", nodes.name, label.name));
-            }
+        if !nodes.more_labels.is_empty() {
+            check_labels(nodes)?;
         }
     }
     let mut taken = BTreeSet::new();
@@ -43,6 +36,23 @@ pub fn check_names(dataset: &Dataset) -> Result<(), String> {
                 return Err(format!("two edge types have the folder {dir}"));
             }
             taken.insert(dir);
+        }
+    }
+    Ok(())
+}
+
+/// Checks the names of several labels by the rule of [`Meta::read`](crate::Meta::read), so that no parts are written that cannot be
+/// opened.
+fn check_labels(nodes: &NodeData) -> Result<(), String> {
+    let mut taken = BTreeSet::new();
+    let first = nodes.label_name.as_deref().unwrap_or_default();
+    for name in std::iter::once(first).chain(nodes.more_labels.iter().map(|label| label.name.as_str())) {
+        if !is_folder_name(name) {
+            let why = "cannot be a folder name: give its column another name";
+            return Err(format!("node type {}: the name of its label {name:?} {why}", nodes.name));
+        }
+        if !taken.insert(name) {
+            return Err(format!("node type {} has two labels with the name {name}", nodes.name));
         }
     }
     Ok(())

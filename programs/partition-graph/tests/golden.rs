@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The versions of the format that this version of the code reads, with a folder for each.
+/// The versions of the format for parts with one label per node type, with a folder for each.
 const VERSIONS: [u32; 2] = [1, 2];
 
 fn golden() -> PathBuf {

@@ -823,6 +823,9 @@ fn several_labels_of_a_node_type_keep_their_classes_and_splits() {
     conf["nodes"][0]["labels"] = json!([{"task_type": "classification", "label_col": ["churn", "churn"]}]);
     folder.write("graph.json", conf.to_string());
     assert!(folder.fails(&[]).contains("nodes[0].labels[0] has the column churn already"));
+    conf["nodes"][0]["labels"] = json!([{"task_type": "classification", "label_col": ["clicks/day", "churn"]}]);
+    folder.write("graph.json", conf.to_string());
+    assert!(folder.fails(&[]).contains("label_col: the column \"clicks/day\" cannot be a folder name"));
 }
 
 #[test]
@@ -861,6 +864,51 @@ fn bad_rows_are_dropped_and_counted() {
     let saved: Value = serde_json::from_slice(&std::fs::read(folder.path("out/transforms.json")).unwrap()).unwrap();
     let transform = &saved["node_types"]["n"]["features"][0]["transform"];
     assert_eq!((&transform["min_val"], &transform["max_val"]), (&json!([1.0]), &json!([7.0])));
+}
+
+/// The classes of kind are some of the classes of churn, so that a mistake in their order would not be an error.
+#[test]
+fn saved_classes_of_several_labels_are_found_by_name() {
+    let folder = Folder::new();
+    folder.write("nodes.csv", "id,churn,kind\n1,a,b\n2,b,c\n3,c,b\n");
+    folder.write("edges.csv", "s,t\n1,2\n");
+    let write = |labels: Value| {
+        let label = json!({"task_type": "classification", "label_col": labels, "split_pct": [1, 0, 0]});
+        let conf = json!({
+            "nodes": [{"node_type": "n", "node_id_col": "id", "files": "nodes.csv", "labels": [label]}],
+            "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
+        folder.write("graph.json", conf.to_string());
+    };
+    write(json!(["churn", "kind"]));
+    folder.made("first", &["--num-partitions", "1"]);
+    let first = folder.path("first");
+    let with_saved = ["--num-partitions", "1", "--transforms", first.to_str().unwrap()];
+    for labels in [json!(["kind", "churn"]), json!(["kind"])] {
+        write(labels.clone());
+        let out = format!("with-{}", labels.as_array().unwrap().len());
+        folder.made(&out, &with_saved);
+        let saved: Value =
+            serde_json::from_slice(&std::fs::read(folder.path(&out).join("transforms.json")).unwrap()).unwrap();
+        assert_eq!(saved["node_types"]["n"]["classes"], json!(["b", "c"]), "{labels}");
+    }
+    write(json!(["kind", "id"]));
+    let error = folder.fails(&with_saved);
+    assert!(error.contains("no classes of the label id, but those of churn, kind"), "{error}");
+}
+
+#[test]
+fn a_row_that_is_bad_in_several_labels_counts_once() {
+    let folder = Folder::new();
+    folder.write("nodes.csv", "id,a,b\n1,0.5,1\n2,x,y\n3,2.5,z\n4,3.5,4\n");
+    folder.write("edges.csv", "s,t\n1,4\n");
+    let labels = json!([{"task_type": "regression", "label_col": ["a", "b"], "split_pct": [1, 0, 0]}]);
+    let conf = json!({
+        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "nodes.csv", "labels": labels}],
+        "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
+    folder.write("graph.json", conf.to_string());
+    let (made, _) = folder.made("out", &["--on-bad-rows", "drop", "--num-partitions", "1"]);
+    let dropped = made["dropped_rows"].as_array().unwrap();
+    assert_eq!((dropped.len(), &dropped[0]["rows"], &dropped[0]["table_rows"]), (1, &json!(2), &json!(4)), "{made}");
 }
 
 #[test]

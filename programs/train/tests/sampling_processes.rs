@@ -187,6 +187,10 @@ fn isolated_training_receives_no_features() {
         let error = error_of(&train(&["--resume"]));
         assert!(error.contains("--isolated"), "{error}");
     }
+    let one = error_of(&run(node(&fake_parts(2).path).arg("--isolated")));
+    assert!(one.contains("--isolated has no effect on a single process"), "{one}");
+    let whole = error_of(&run(node(&fake_parts(1).path).args(["--isolated", "--nproc-per-node", "2"])));
+    assert!(whole.contains("--isolated has no effect on a graph in one part"), "{whole}");
 }
 
 #[test]

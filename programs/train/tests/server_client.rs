@@ -99,6 +99,8 @@ fn trainers_without_parts_learn_what_ranks_with_parts_learn() {
     // A number of trainers that ranks with parts could not have.
     let alone = result(client("node", &servers), &flags);
     assert!(alone["test_acc"].as_f64().expect("an accuracy") > 0.5, "{alone}");
+    let error = error_of(&run(client("node", &servers).args(flags).args(["--isolated", "--nproc-per-node", "2"])));
+    assert!(error.contains("--isolated does not support --servers"), "{error}");
 }
 
 #[test]

@@ -111,21 +111,26 @@ impl PieceStarts {
     }
 }
 
-/// Finds the rows with values that cannot be used, if such rows are dropped.
+/// Finds the rows with values that cannot be used, if such rows are dropped. `known` are rows of the table that are counted
+/// already, with the starts of its pieces.
 pub(super) fn check(
     table: &Table,
     spec: &Spec,
+    known: Option<(&PieceStarts, &Dropped)>,
     counts: &mut DropCounts,
 ) -> Result<(PieceStarts, Vec<u64>), TableError> {
     let mut starts = PieceStarts::default();
     let mut dropped = Vec::new();
-    let map = |_, mut rows: Rows| {
+    let map = |piece, mut rows: Rows| {
         let mut bad = BadInPiece::default();
         let mut widths = spec.widths.clone();
         let mut offset = 0;
         while let Some(batch) = rows.next()? {
             for wrong in spec.decode(&batch, &mut widths)?.bad {
-                bad.add(&batch, offset, wrong, OnBadRows::Drop)?;
+                let row_of_piece = offset + wrong.0 as u64;
+                if known.is_none_or(|(starts, dropped)| dropped.uses(starts.start(piece) + row_of_piece)) {
+                    bad.add(&batch, offset, wrong, OnBadRows::Drop)?;
+                }
             }
             offset += batch.num_rows as u64;
         }

@@ -12,6 +12,7 @@ use crate::table::{Source, Table};
 use crate::transform::{FittedFeature, SavedFeature, SavedType};
 use crate::{OnBadRows, TableError};
 use edgecut_graph::{Buffer, FeatureDtype, Features, GraphError, RowNumber, Targets, TimeUnit, Workspace};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A table and the columns that become attributes.
@@ -78,11 +79,21 @@ pub(super) struct TypeColumns {
 /// Fails if the tables have different numbers of rows.
 pub(super) fn check_all(tables: &mut [SpecTable], counts: &mut DropCounts) -> Result<Dropped, TableError> {
     let mut dropped = Dropped::default();
-    for of_type in &mut *tables {
-        let (starts, rows) = attributes::check(&of_type.table, &of_type.spec, counts)?;
-        counts.set_table_rows(&of_type.table.at, starts.num_rows);
+    let mut dropped_by_table: BTreeMap<String, Dropped> = BTreeMap::new();
+    for position in 0..tables.len() {
+        let (earlier, others) = tables.split_at_mut(position);
+        let of_type = &mut others[0];
+        let at = &of_type.table.at;
+        // Further labels of a table are read like tables of their own. A row counts once for all of them.
+        let same_table = earlier.iter().find(|other| other.table.at == *at);
+        let of_table = dropped_by_table.entry(at.clone()).or_default();
+        let counted: &Dropped = of_table;
+        let known = same_table.map(|other| (&other.starts, counted));
+        let (starts, rows) = attributes::check(&of_type.table, &of_type.spec, known, counts)?;
+        counts.set_table_rows(at, starts.num_rows);
         of_type.starts = starts;
-        dropped.extend(rows);
+        dropped.extend(rows.iter().copied());
+        of_table.extend(rows);
     }
     let [first, others @ ..] = &*tables else { return Ok(dropped) };
     for other in others {

@@ -96,7 +96,20 @@ pub(super) fn read_nodes(
         }
     }
     let saved = context.saved_nodes(name);
-    let rules = FeatureRules { saved, defer: context.options.defers_features, columns: Columns::All, training: None };
+    let first_label = label.and_then(|at| tables[at].labels.first());
+    let mut of_other_order = None;
+    if let (Some(saved), Some(first)) = (saved, first_label) {
+        let of_label = saved_label(context, saved, 0, first)?;
+        if !std::ptr::eq(of_label, saved) {
+            of_other_order = Some(SavedType { classes: of_label.classes.clone(), ..saved.clone() });
+        }
+    }
+    let rules = FeatureRules {
+        saved: of_other_order.as_ref().or(saved),
+        defer: context.options.defers_features,
+        columns: Columns::All,
+        training: None,
+    };
     // Splits need labels, and these features need splits.
     let needs_splits = saved.is_none()
         && label.is_some()
@@ -141,7 +154,7 @@ pub(super) fn read_nodes(
     if let (Some(labels), Some(at), false) = (data.labels.as_deref(), label, context.is_update) {
         check_classes(name, labels, opened[at].table.first_path())?;
     }
-    if let Some(label) = label.and_then(|at| tables[at].labels.first()) {
+    if let Some(label) = first_label {
         columns.record_split(context, label)?;
         data.splits = node_splits(
             context,
@@ -152,11 +165,12 @@ pub(super) fn read_nodes(
             &mut columns.saved,
         )?;
     }
-    if let Some(first) = label.and_then(|at| tables[at].labels.first()).filter(|_| !more_labels.is_empty()) {
+    if let Some(first) = first_label.filter(|_| !more_labels.is_empty()) {
         data.label_name = Some(first.name().to_owned());
+        columns.saved.label_name.clone_from(&data.label_name);
     }
-    for (label, table) in more_labels.iter().zip(tables_of_labels) {
-        let of_label = saved.map(|saved| saved.labels.get(label.name()).unwrap_or(SavedType::NONE));
+    for (position, (label, table)) in more_labels.iter().zip(tables_of_labels).enumerate() {
+        let of_label = saved.map(|saved| saved_label(context, saved, position + 1, label)).transpose()?;
         let source = LabelSource { label, table, saved: of_label };
         let (read, saved) =
             read_label(context, source, NumberedIds { ids: &ids, known: rows.as_ref() }, &data, &dropped)?;
@@ -201,6 +215,17 @@ fn set_labels(data: &mut NodeData, columns: &mut TypeColumns) {
     let largest = data.labels.as_deref().and_then(|labels| labels.iter().max());
     let num_classes = largest.map_or(0, |&largest| (largest + 1) as usize);
     data.num_classes = num_classes.max(columns.saved.classes.as_ref().map_or(0, Vec::len));
+}
+
+/// Returns the saved classes of the label at a position of a configuration.
+fn saved_label<'a>(
+    context: &Context,
+    saved: &'a SavedType,
+    position: usize,
+    label: &Label,
+) -> Result<&'a SavedType, TableError> {
+    let found = saved.label(position, label.name());
+    found.map_err(|why| TableError::file(context.conf, format!("{}: {why}", label.at)))
 }
 
 /// A label after the first one, and its table.

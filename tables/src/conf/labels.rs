@@ -5,7 +5,7 @@ use super::tables::read_time_column;
 use crate::keys::{Item, Object};
 use crate::saved_split::SplitBy;
 use crate::table::NaValues;
-use edgecut_graph::Share;
+use edgecut_graph::{Share, is_folder_name};
 
 /// A label of nodes or edges, or the edges to hold out.
 #[derive(Clone, Debug)]
@@ -75,6 +75,15 @@ impl Label {
                      with another name",
                     label.at,
                     other.at,
+                    label.name()
+                ));
+            }
+            // Parts find several labels by their names, which are folders.
+            if labels.len() > 1 && !is_folder_name(label.name()) {
+                return Err(format!(
+                    "{}.label_col: the column {:?} cannot be a folder name, as the name of each of several labels has to be: \
+                     add a copy of the column with another name",
+                    label.at,
                     label.name()
                 ));
             }

@@ -54,6 +54,9 @@ pub(crate) struct SavedType {
     /// The division of groups into splits, if groups decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) group_limits: Option<GroupLimits>,
+    /// The name of the first label, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) label_name: Option<String>,
     /// The classes and the splits of the labels after the first one, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) labels: BTreeMap<String, SavedType>,
@@ -176,8 +179,14 @@ impl Transforms {
 
 impl SavedType {
     /// The transforms of a type without features.
-    pub(crate) const NONE: &Self =
-        &Self { features: Vec::new(), classes: None, split: None, group_limits: None, labels: BTreeMap::new() };
+    pub(crate) const NONE: &Self = &Self {
+        features: Vec::new(),
+        classes: None,
+        split: None,
+        group_limits: None,
+        label_name: None,
+        labels: BTreeMap::new(),
+    };
 
     /// Returns the names of all columns.
     fn column_names(&self) -> Vec<String> {
@@ -187,6 +196,29 @@ impl SavedType {
             names.extend(feature.fitted().column_names(&feature.name, end.saturating_sub(first)));
         }
         names
+    }
+
+    /// Returns the classes of the label at a position of a configuration. Files with several labels have it by name, others have
+    /// the first one only.
+    ///
+    /// # Errors
+    /// Names the labels of the file if this one is not among them.
+    pub(crate) fn label(&self, position: usize, name: &str) -> Result<&Self, String> {
+        let Some(first) = &self.label_name else {
+            return Ok(if position == 0 { self } else { self.labels.get(name).unwrap_or(Self::NONE) });
+        };
+        if first == name {
+            return Ok(self);
+        }
+        self.labels.get(name).ok_or_else(|| {
+            let mut known = vec![first.as_str()];
+            known.extend(self.labels.keys().map(String::as_str));
+            format!(
+                "{TRANSFORMS_FILE} has no classes of the label {name}, but those of {}: leave the label out, or partition \
+                 without --transforms",
+                known.join(", ")
+            )
+        })
     }
 
     /// Returns the feature `name`.

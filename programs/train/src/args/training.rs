@@ -88,9 +88,9 @@ pub(crate) struct TrainingArgs {
     /// Batches that --cache-ranking look-ahead samples ahead [default: 16]
     #[arg(long, value_name = "BATCHES", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) look_ahead: Option<u32>,
-    /// Train without the edges between parts, so that the neighborhoods of training nodes need no data of other machines:
-    /// only gradients are exchanged. For slow networks; validation and test read the whole graph. Batches then depend on
-    /// the partitioning
+    /// Train without the edges between the parts of processes, so that the neighborhoods of training nodes need no data of
+    /// other machines: only gradients are exchanged. For slow networks; validation and test read the whole graph. Batches
+    /// then depend on the partitioning. Needs several processes and parts, and excludes --servers
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) isolated: bool,

@@ -6,13 +6,15 @@ use crate::args::run::RunArgs;
 use crate::args::sampling::SamplingArgs;
 use crate::args::start::StartArgs;
 use crate::args::training::TrainingArgs;
-use crate::job::graph_session;
+use crate::exit::UsageError;
 use crate::job::labels::{LabelFlags, TaskLabels, WantedLabels};
 use crate::job::process_role::Rank;
+use crate::job::{graph_session, reported_once};
 use crate::progress::reporter::Reporter;
 use crate::progress::traffic_table;
 use crate::saved_model::SavedModel;
 use crate::tasks::{CommonConfig, DataDescription, TaskArgs, TaskFlags, TaskJob, TaskProgram};
+use anyhow::bail;
 use clap::Args;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
@@ -89,6 +91,9 @@ where
             None => WantedLabels::First,
         };
         graph_session::run(&args.job, &self.part, rank, labels, flags, |job| {
+            if self.training.isolated {
+                reported_once(check_isolated(&job.graph), job.graph.cluster(), job.world)?;
+            }
             let data = job.graph.clone();
             let cluster = job.graph.cluster();
             work(&mut TaskJob { data, cluster, world: job.world, gradient_sum: job.gradient_sum })
@@ -125,6 +130,22 @@ where
         }
         reporter.partition(self.dataset_root_dir())
     }
+}
+
+/// Rejects `--isolated` if servers sample, or if no edge connects the parts of two processes.
+fn check_isolated(graph: &DistGraph) -> anyhow::Result<()> {
+    let why = if graph.is_client() {
+        "does not support --servers, from which trainers receive all nodes and features: give each process its part by \
+         --dataset-root-dir, or leave --isolated out"
+    } else if graph.cluster().world_size() == 1 {
+        "has no effect on a single process, which reads all parts: start a process per part (--nproc-per-node, --num-nodes), \
+         or leave it out"
+    } else if graph.part().meta().num_parts == 1 {
+        "has no effect on a graph in one part: partition the graph into a part per process, or leave it out"
+    } else {
+        return Ok(());
+    };
+    bail!(UsageError(format!("--isolated {why}")))
 }
 
 impl<T, S, O> TaskArgs<T>
