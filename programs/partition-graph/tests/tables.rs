@@ -792,7 +792,7 @@ fn several_labels_of_a_node_type_keep_their_classes_and_splits() {
     folder.write("graph.json", conf.to_string());
     let mut first = None;
     for parts in ["1", "2"] {
-        for flags in [&[][..], &["--memory-limit", "64MiB"]] {
+        for flags in [&[][..], &["--memory-limit", "256MiB"]] {
             let out = format!("out{parts}{}", flags.len());
             let (made, _) = folder.made(&out, &[&["--num-partitions", parts], flags].concat());
             assert_eq!(edgecut_graph::Meta::read(&folder.path(&out)).unwrap().version, 3);
