@@ -92,7 +92,6 @@ pub(crate) struct TrainingArgs {
     /// other machines: only gradients are exchanged. For slow networks; validation and test read the whole graph. Batches
     /// then depend on the partitioning. Needs several processes and parts, and excludes --servers
     #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) isolated: bool,
     /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
     #[arg(long, help_heading = "Output")]
