@@ -45,6 +45,19 @@ fn signal(process: &Process, signal: Signal) {
     kill(Pid::from_raw(process.id() as i32), signal).expect("the process runs");
 }
 
+/// Suspends a process, and waits until all of its threads have stopped.
+fn suspend(process: &Process) {
+    signal(process, Signal::SIGSTOP);
+    let threads = format!("/proc/{}/task", process.id());
+    wait_until("the stop", || {
+        let threads = std::fs::read_dir(&threads).expect("the process runs").flatten();
+        threads
+            .map(|thread| std::fs::read_to_string(thread.path().join("stat")))
+            .flatten()
+            .all(|stat| stat.contains(") T "))
+    });
+}
+
 /// Waits until a process ends.
 fn end(process: &mut Process) -> ExitStatus {
     let begin = Instant::now();
@@ -272,7 +285,7 @@ fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
     let expected = sample(&graph, 20).expect("batches");
 
     // A pause that is shorter than the silence delays a batch only.
-    signal(&servers[1], Signal::SIGSTOP);
+    suspend(&servers[1]);
     let short = std::thread::scope(|scope| {
         let batches = scope.spawn(|| sample(&graph, 20));
         std::thread::sleep(PAUSE);
@@ -281,7 +294,7 @@ fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
     });
     assert_eq!(short, Ok(expected));
 
-    signal(&servers[1], Signal::SIGSTOP);
+    suspend(&servers[1]);
     let error = sample(&graph, 20).expect_err("a server is silent");
     let named = format!("server 127.0.0.1:{}", ports[1]);
     assert!(error.contains(&named), "{error}");
@@ -397,7 +410,9 @@ fn a_server_fetches_its_part_from_an_object_store() {
     store.put_folder("parts", &parts.path());
     let ports = free_ports(3);
     let url = PathBuf::from(format!("s3://{BUCKET}/parts"));
-    let mut command = command(&url, &list_of(&ports[..2]), 1);
+    let list = list_of(&ports[..2]);
+    let _other = Process::start(command(&parts.path(), &list, 0).stderr(Stdio::null()));
+    let mut command = command(&url, &list, 1);
     command.envs(store.env()).arg("--cache-dir").arg(parts.dir.path().join("cache")).stderr(Stdio::null());
     command.args(["--status-addr", &format!("127.0.0.1:{}", ports[2])]);
     let mut server = Process::start(&mut command);
