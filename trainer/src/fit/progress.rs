@@ -144,8 +144,9 @@ impl<S> Progress<S> {
         }
     }
 
-    /// Takes over the state of a checkpoint, except the model, the optimizer and the embeddings.
-    pub(super) fn restore(&mut self, stored: RankState) {
+    /// Takes over the state of a checkpoint of a model with this number of parameters, except the model, the optimizer and
+    /// the embeddings.
+    pub(super) fn restore(&mut self, stored: RankState, num_parameters: usize) {
         self.position = stored.position;
         self.before = stored.segments;
         let is_mine = |last: &EpochSegment| {
@@ -157,7 +158,7 @@ impl<S> Progress<S> {
         self.steps_done = stored.steps_done;
         self.lr.set_plateau(stored.plateau);
         self.accumulated.restore(stored.accumulated);
-        self.averaged.restore(stored.averages.0, stored.parameters.0.len());
+        self.averaged.restore(stored.averages.0, num_parameters);
         self.totals = stored.totals;
         self.own_batches = stored.own_batches;
         self.best = stored.best.map(Into::into);
