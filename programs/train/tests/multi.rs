@@ -160,7 +160,7 @@ fn several_targets_are_learned_at_once_in_every_layout() {
             result["targets"].as_array().expect("targets").iter().filter_map(|of| of["target"].as_str()).collect();
         assert_eq!(names, ["user:churn", "user:spend", "item"]);
         assert!(number_of(&result["targets"][0], "test_acc") > 0.8, "{result}");
-        assert!(number_of(&result["targets"][1], "test_metric") < 0.2, "{result}");
+        assert!(number_of(&result["targets"][1], "test_metric") < 0.25, "{result}");
         assert!(number_of(&result["targets"][2], "test_acc") > 0.8, "{result}");
         let epoch = lines.iter().find(|line| line["event"] == "epoch").expect("an epoch");
         assert_eq!(epoch["metric"], "user:churn accuracy");
