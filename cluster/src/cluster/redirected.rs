@@ -187,7 +187,7 @@ fn a_connection_that_reaches_another_server_is_refused_by_name() {
                     connect().unwrap();
                     proxy.redirect(0, servers[other].addr());
                     let error = connect().unwrap_err().to_string();
-                    let expected = format!("the connection from {name} to server {server} (server {address} at ");
+                    let expected = format!("the connection from {name} to server {server} (server {address})");
                     let found = format!("has reached server {other}:");
                     assert!(error.starts_with(&expected) && error.contains(&found), "{protection:?}: {error}");
                     proxy.end_redirection();
