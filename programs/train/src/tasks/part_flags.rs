@@ -157,7 +157,7 @@ where
     /// Returns the configuration of the model and its training.
     ///
     /// # Errors
-    /// [`UsageError`](crate::exit::UsageError) for flags that contradict each other.
+    /// [`UsageError`] for flags that contradict each other.
     pub(super) fn training_config(&self, num_workers: usize) -> anyhow::Result<TrainingConfig> {
         let memory = self.memory.on(&self.run.device)?;
         self.own.training.config(&self.own.sampling, num_workers, memory)
