@@ -115,6 +115,7 @@ impl<S: SeedBatches> SeedLoader<S> {
     /// ```
     /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
     /// assert_eq!(loader.with_num_steps(3).num_steps(), 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_num_steps(self, num_steps: usize) -> Self {
         let PlannedBatches { seeds, plan, limits } = self.loader.maker();
