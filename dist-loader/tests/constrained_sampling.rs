@@ -36,8 +36,17 @@ fn dataset() -> Dataset {
     dataset
 }
 
+/// Returns a sampler that draws uniformly.
+fn plain() -> SamplerConfig {
+    SamplerConfig::new(FANOUTS.map(|fanout| Fanout::Count(fanout as u32)).to_vec())
+}
+
+/// Returns samplers that draw within parts.
+fn isolated_cases() -> [SamplerConfig; 4] {
+    [plain(), plain().with_labor(Some(Labor::default())), plain().with_weights(true), plain().with_disjoint(true)]
+}
+
 fn cases() -> Vec<SamplerConfig> {
-    let plain = || SamplerConfig::new(FANOUTS.map(|fanout| Fanout::Count(fanout as u32)).to_vec());
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
     let labor = Some(Labor::default());
     let labor_over_batches = NonZeroU32::new(2).map(|batch_dependency| Labor { batch_dependency });
@@ -234,10 +243,6 @@ fn isolated_neighborhoods_stay_within_parts() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("three");
     write_parts(&dataset, 3, Method::Random, &parts);
-    let plain = || SamplerConfig::new(FANOUTS.map(|fanout| Fanout::Count(fanout as u32)).to_vec());
-    let configs = || {
-        [plain(), plain().with_labor(Some(Labor::default())), plain().with_weights(true), plain().with_disjoint(true)]
-    };
     let batches = |world_size, isolated| {
         let config = DistGraphConfig::default();
         on_ranks(&parts, world_size, &config, |graph, world| {
@@ -250,13 +255,13 @@ fn isolated_neighborhoods_stay_within_parts() {
                 let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
                 loader.epoch(1).map(|batch| batch.expect("a batch")).collect::<Vec<_>>()
             };
-            let drawn = configs().map(of_config);
+            let drawn = isolated_cases().map(of_config);
             (mine, drawn)
         })
     };
     let mut num_edges = 0;
     for (mine, of_configs) in batches(3, true) {
-        for (config, batches) in configs().iter().zip(&of_configs) {
+        for (config, batches) in isolated_cases().iter().zip(&of_configs) {
             for batch in batches.iter().filter(|batch| batch.num_seeds > 0) {
                 num_edges += check_isolated(&dataset, config, batch, &mine);
             }

@@ -6,7 +6,7 @@ use crate::unit::{Unit, shown};
 use std::fmt::Write;
 
 /// The size of a chart in the units of its drawing. A page shows a chart 340 to 560 pixels wide, so that its text is as
-/// large as that of the page.
+/// large as the text of the page.
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 236.0;
 /// The room for labels at the left, which have up to eight characters, and around the drawing.
@@ -146,7 +146,7 @@ fn draw_x_axis(svg: &mut String, name: &str, range: &Range, first: f64, has_frac
 
 /// A column of a chart.
 pub struct Column {
-    /// The number, such as that of an epoch. A column reaches up to the number of the next one.
+    /// The number of the column, such as an epoch. A column reaches up to the number of the next one.
     pub number: u64,
     /// The size of each piece.
     pub pieces: Vec<f64>,

@@ -83,7 +83,7 @@ impl Stores {
         self.runtime.block_on(Snapshot::of_folder(&*store, url))
     }
 
-    /// Returns the state of an object, and of the folders whose names are that of the object with one of these endings.
+    /// Returns the state of an object, and of the folders whose names are the name of the object with one of these endings.
     ///
     /// # Errors
     /// [`StoreError::Request`], also if there is no such object.
@@ -107,7 +107,7 @@ impl Stores {
     /// copy, which stays as long as this value.
     ///
     /// # Errors
-    /// [`StoreError::Request`] if an object cannot be read or is not that of the state any more, [`StoreError::Local`].
+    /// [`StoreError::Request`] if an object cannot be read or has changed since the state was read, [`StoreError::Local`].
     pub fn fetch(&mut self, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) -> Result<PathBuf, StoreError> {
         let url = snapshot.url();
         let copies = Copies::new(&self.cache, url);
@@ -160,7 +160,7 @@ impl Stores {
         let lock = copies.lock(|| say(&format!("waiting for another process that fetches {url}")))?;
         let snapshot = self.folder_if_any(url)?;
         let state = snapshot.as_ref().map(Snapshot::state).unwrap_or_default();
-        // Files of the same names and sizes may be those of an interrupted run. The first process of a machine replaces them,
+        // Files of the same names and sizes may come from an interrupted run. The first process of a machine replaces them,
         // and the others find the state that it has recorded.
         let recorded = dir.with_file_name("state");
         if snapshot.is_none() || !fs::read(&recorded).is_ok_and(|text| text == state.as_bytes()) {

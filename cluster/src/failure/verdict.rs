@@ -50,15 +50,8 @@ mod tests {
         assert_eq!(verdict.to_string(), "rank 1 at 10.0.0.1:5 failed: died (noticed here as: lost rank 2)");
         let verdict = Verdict { failure: Some(failure.clone()), own: format!("training: {failure}") };
         assert_eq!(verdict.to_string(), "training: rank 1 at 10.0.0.1:5 failed: died");
-        let verdict = Verdict { failure: Some(failure), own: "rank 1 at 10.0.0.1:5 failed while it read" };
+        let verdict = Verdict { failure: Some(failure.clone()), own: "rank 1 at 10.0.0.1:5 failed while it read" };
         assert_eq!(verdict.to_string(), "rank 1 at 10.0.0.1:5 failed while it read");
-        let failure = Failure {
-            rank: 1,
-            addr: ([10, 0, 0, 1], 5).into(),
-            reason: "died".to_owned(),
-            link_to: None,
-            is_own: false,
-        };
         let same = Verdict { failure: Some(failure), own: "died" };
         assert_eq!(same.to_string(), "rank 1 at 10.0.0.1:5 failed: died");
         assert_eq!(Verdict { failure: None, own: "disk full" }.to_string(), "disk full");

@@ -1,4 +1,4 @@
-//! Tables and parts in an object store: the results are those of local files, nobody sees half of a set, and faults are
+//! Tables and parts in an object store: the results equal the results of local files, nobody sees half of a set, and faults are
 //! named without credentials.
 
 use crate::graphs::contents;

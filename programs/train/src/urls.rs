@@ -24,7 +24,7 @@ const CONFIG: &str = ".config.yaml";
 /// A command line without URLs.
 pub(crate) struct Located {
     pub(crate) cli: Cli,
-    /// The arguments of the processes of ranks, if they are not those of this process.
+    /// The arguments of the processes of ranks, if they differ from the arguments of this process.
     pub(crate) words: Option<Vec<OsString>>,
     pub(crate) outputs: Outputs,
     /// The copies of what the command reads, which stay as long as this value.

@@ -1,4 +1,4 @@
-//! Training on parts in an object store: results and models are those of local files, each machine fetches its own part, and
+//! Training on parts in an object store: results and models equal the results of local files, each machine fetches its own part, and
 //! a run continues elsewhere.
 
 use crate::programs;

@@ -182,7 +182,7 @@ impl EdgeTable {
 }
 
 impl Source {
-    /// Adds the missing values of features and of labels to those of their columns.
+    /// Adds the missing values of features and of labels to the missing values of their columns.
     fn add_missing_values(&mut self, features: &[Feature], labels: &[Label]) {
         for feature in features {
             if let Some(values) = &feature.missing_values {

@@ -38,7 +38,7 @@ pub(crate) struct PredictArgs {
     pub(crate) edges: Option<EdgeSelection>,
     /// Write the inputs that each prediction of a node, with --edges of an edge, or with --graphs of a graph, rests on, instead
     /// of predictions: features and learned embeddings of the nodes of its neighborhood, and features of edges, with their
-    /// contributions (integrated gradients). Without --num-neighbors, neighborhoods are those of predictions
+    /// contributions (integrated gradients). Without --num-neighbors, neighborhoods are the same as in predictions
     #[arg(long, help_heading = "Prediction")]
     pub(crate) explain: bool,
     /// --explain: the most rows of each kind per node, edge or graph: nodes, features of nodes, edges, features of edges [default:

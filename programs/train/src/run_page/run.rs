@@ -168,7 +168,7 @@ impl Run {
         let number = own_number.unwrap_or(self.num_epochs);
         self.seconds += number_of(&fields, "seconds").unwrap_or(0.0);
         self.received_bytes += number_of(&fields, "remote_bytes").unwrap_or(0.0);
-        // Only those of the last epoch are shown.
+        // Only the values of the last epoch are shown.
         self.ranks = objects(fields.remove("ranks"));
         fields.remove("sampling");
         for step in objects(fields.remove("slowest_steps")) {
