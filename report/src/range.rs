@@ -26,7 +26,7 @@ impl Range {
             high += 0.5;
         }
         let rough = (high - low) / TICKS;
-        let magnitude = 10.0_f64.powf(rough.log10().floor());
+        let magnitude = 10.0_f64.powi(rough.log10().floor() as i32);
         let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * magnitude >= rough).unwrap_or(10.0);
         Some(Self { low, high, step: factor * magnitude })
     }
@@ -35,7 +35,8 @@ impl Range {
     pub(crate) fn up_to_ticks(self) -> Self {
         let low = (self.low / self.step + 1e-9).floor() * self.step;
         let high = (self.high / self.step - 1e-9).ceil() * self.step;
-        Self { low, high, ..self }
+        // A product that is rounded may be inside of the range.
+        Self { low: low.min(self.low), high: high.max(self.high), ..self }
     }
 
     /// Returns the round numbers within the range.
@@ -72,8 +73,15 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_inside() {
-        assert_eq!(range(0.0, 1.0).ticks(), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
-        assert_eq!(range(1.0, 20.0).ticks(), [5.0, 10.0, 15.0, 20.0]);
+        for (low, high, expected) in
+            [(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0].as_slice()), (1.0, 20.0, &[5.0, 10.0, 15.0, 20.0])]
+        {
+            let ticks = range(low, high).ticks();
+            assert!(
+                ticks.len() == expected.len() && ticks.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9),
+                "{ticks:?}"
+            );
+        }
         for (low, high) in [(0.301, 0.302), (-5.0, 7.0), (1e9, 3e9)] {
             let ticks = range(low, high).ticks();
             let inside = low - 1e-9..=high + 1e-9;
