@@ -20,12 +20,14 @@ import torch.distributed as dist
 from dgl_partition import GRAPH_NAME
 from measure import (
     Pass,
+    add_accuracy_flag,
     add_batch_flags,
     peak_rss_mb,
     peak_rss_mb_of,
     process_started_at,
     report,
     run_passes,
+    seconds_until,
     summary,
 )
 from sage import Sage, Trainer
@@ -52,18 +54,30 @@ class Client:
         )
         self.graph = dgl.distributed.DistGraph(GRAPH_NAME, part_config=os.environ["DGL_CONF_PATH"])
         self.book = self.graph.get_partition_book()
-        self.seeds = dgl.distributed.node_split(self.graph.ndata["train_mask"], self.book, force_even=True)
-        self.loader = dgl.dataloading.DistNodeDataLoader(
-            self.graph,
-            self.seeds,
-            dgl.dataloading.NeighborSampler(args.num_neighbors[::-1]),
-            batch_size=args.batch_size,
-            shuffle=True,
-            drop_last=True,
-        )
+        self.loader = self.loader_of("train_mask", shuffle=True, drop_last=True)
         self.remote_share: float | None = None
         """The fraction of input nodes of other parts, counted in the first pass only, because counting takes time."""
         self.trainer = self.make_trainer() if args.mode == "train" else None
+
+    def loader_of(self, mask: str, **flags: bool) -> dgl.dataloading.DistNodeDataLoader:
+        """Returns the batches of this rank's share of the nodes of a mask."""
+        seeds = dgl.distributed.node_split(self.graph.ndata[mask], self.book, force_even=True)
+        sampler = dgl.dataloading.NeighborSampler(self.args.num_neighbors[::-1])
+        return dgl.dataloading.DistNodeDataLoader(
+            self.graph, seeds, sampler, batch_size=self.args.batch_size, **flags
+        )
+
+    def validate(self) -> float:
+        """Returns the accuracy on the validation nodes of all ranks."""
+        right_and_all = torch.zeros(2, dtype=torch.float64)
+        with torch.no_grad():
+            # Without the wrapper, whose forward pass waits for the other ranks.
+            model = self.trainer.model.module
+            for input_nodes, seeds, blocks in self.loader_of("valid_mask", shuffle=False, drop_last=False):
+                x, y = self.graph.ndata["x"][input_nodes], self.graph.ndata["y"][seeds]
+                right_and_all += torch.tensor([int((model(blocks, x).argmax(1) == y).sum()), len(seeds)])
+        dist.all_reduce(right_and_all)
+        return float(right_and_all[0] / right_and_all[1])
 
     def make_trainer(self) -> Trainer:
         """Creates a data-parallel model with its optimizer."""
@@ -91,9 +105,29 @@ class Client:
         this.remote_nodes = self.remote_share * this.input_nodes
 
 
+def train_until_accurate(client: Client) -> None:
+    """Trains up to the wanted accuracy, and reports the seconds of training."""
+    args, accuracies, seconds = client.args, [], []
+    while len(seconds) < args.passes and max(accuracies, default=0) < args.until_accuracy:
+        (this,) = run_passes(client.one_pass, 0, (args.server_pid,), INTERFACE)
+        seconds.append(this.wall)
+        accuracies.append(client.validate())
+    report(
+        "distdgl",
+        rank=args.rank,
+        until_s=seconds_until(accuracies, seconds, args.until_accuracy),
+        epochs=len(seconds),
+        accuracy=accuracies[-1],
+    )
+    dist.barrier()
+
+
 def run_client(args: argparse.Namespace) -> None:
     """Measures and reports."""
     client = Client(args)
+    if args.until_accuracy is not None:
+        train_until_accurate(client)
+        return
     passes = run_passes(client.one_pass, args.passes, (args.server_pid,), INTERFACE)
     report(
         "distdgl",
@@ -142,6 +176,7 @@ def run_machine(args: argparse.Namespace) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_batch_flags(parser)
+    add_accuracy_flag(parser)
     parser.add_argument("--parts", type=Path, required=True, help="folder with the parts of DGL")
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--addrs", type=lambda text: text.split(","), required=True, help="addresses of all ranks")

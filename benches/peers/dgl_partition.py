@@ -20,9 +20,9 @@ GRAPH_NAME = "g"
 def partition(graph: NpyGraph, num_parts: int, out: Path) -> torch.Tensor:
     """Writes the parts with balanced nodes and training nodes. Returns the old id of every new id."""
     g = dgl.graph(tuple(torch.from_numpy(graph.edge_index)), num_nodes=graph.num_nodes)
-    train_mask = torch.from_numpy(graph.train_mask())
+    train_mask, valid_mask = (torch.from_numpy(graph.mask(nodes)) for nodes in (graph.train_idx, graph.valid_idx))
     g.ndata["x"], g.ndata["y"] = torch.from_numpy(graph.x), torch.from_numpy(graph.y)
-    g.ndata["train_mask"] = train_mask
+    g.ndata["train_mask"], g.ndata["valid_mask"] = train_mask, valid_mask
     old_ids, _ = dgl.distributed.partition_graph(
         g, GRAPH_NAME, num_parts, str(out), part_method="metis", balance_ntypes=train_mask.long(), return_mapping=True
     )

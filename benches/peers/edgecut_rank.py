@@ -19,6 +19,7 @@ from pathlib import Path
 
 from measure import (
     Pass,
+    add_accuracy_flag,
     cpu_seconds,
     fanouts,
     interface_bytes,
@@ -26,6 +27,7 @@ from measure import (
     peak_rss_mb_of,
     process_started_at,
     report,
+    seconds_until,
     summary,
 )
 from two_namespaces import INTERFACE
@@ -35,7 +37,9 @@ POLL_INTERVAL_S = 0.002
 
 
 def train_command(args: argparse.Namespace, metrics: Path) -> list[str]:
-    """Returns the command `train node` of this rank. The first epoch is a warm-up; only the last one is evaluated."""
+    """Returns the command `train node` of this rank. The first epoch is a warm-up, and only the last one is evaluated,
+    unless the training is one up to an accuracy."""
+    num_epochs = args.passes + 1 if args.until_accuracy is None else args.passes
     flags = {
         "dataset-root-dir": args.parts,
         "num-nodes": 2,
@@ -47,13 +51,14 @@ def train_command(args: argparse.Namespace, metrics: Path) -> list[str]:
         "num-neighbors": ",".join(map(str, args.num_neighbors)),
         "hidden-channels": args.hidden_channels,
         "batch-size": args.batch_size,
-        "num-epochs": args.passes + 1,
-        "eval-every": args.passes + 1,
+        "eval-num-neighbors": ",".join(map(str, args.num_neighbors)),
+        "num-epochs": num_epochs,
+        "eval-every": num_epochs if args.until_accuracy is None else 1,
         "dropout": 0,
         "lr": 0.003,
         "metrics": metrics,
     }
-    return [str(args.bin / "train"), "node", *(f"--{name}={value}" for name, value in flags.items())]
+    return [str(args.bin / "train"), "node", *(f"--{name}={value}" for name, value in flags.items()), *args.train]
 
 
 def seeds_per_epoch(parts: Path) -> float:
@@ -105,6 +110,22 @@ def follow(process: subprocess.Popen, metrics: Path, seeds: float) -> tuple[list
         )
         counters, peak = now, max(peak, peak_rss_mb_of(process.pid))
     return passes, first_end, peak
+
+
+def train_until_accurate(args: argparse.Namespace, folder: Path) -> int:
+    """Trains up to the wanted accuracy, and reports the seconds of training. Epochs after it are run but not counted."""
+    metrics = folder / "metrics.jsonl"
+    if status := subprocess.run(train_command(args, metrics), check=False).returncode:
+        return abs(status)
+    if args.rank > 0:
+        return 0
+    records = [json.loads(line) for line in metrics.read_text().splitlines()]
+    epochs = [record for record in records if record["event"] == "epoch"]
+    accuracies = [epoch["valid_metric"] for epoch in epochs]
+    until_s = seconds_until(accuracies, [epoch["seconds"] for epoch in epochs], args.until_accuracy)
+    reached = next(number for number, accuracy in enumerate(accuracies) if accuracy >= args.until_accuracy)
+    report("edgecut", rank=0, until_s=until_s, epochs=reached + 1, accuracy=accuracies[reached])
+    return 0
 
 
 def run_train(args: argparse.Namespace, folder: Path) -> int:
@@ -178,8 +199,12 @@ def main() -> int:
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--num-batches", type=int, default=20, help="batches per pass in mode gather")
     parser.add_argument("--passes", type=int, default=3, help="timed passes, after one warm-up pass")
+    parser.add_argument("--train", action="append", default=[], help="a further flag of `train`, as --train=--FLAG=VALUE")
+    add_accuracy_flag(parser)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        if args.until_accuracy is not None:
+            return train_until_accurate(args, Path(folder))
         return (run_train if args.mode == "train" else run_gather)(args, Path(folder))
 
 

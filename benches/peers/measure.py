@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,23 @@ def add_batch_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hidden-channels", type=int, default=256)
     parser.add_argument("--num-batches", type=int, default=0, help="batches per pass and rank; 0: all seeds once")
     parser.add_argument("--passes", type=int, default=3, help="timed passes, after one that warms up")
+
+
+def add_accuracy_flag(parser: argparse.ArgumentParser) -> None:
+    """Adds the flag of scripts that train up to an accuracy."""
+    parser.add_argument(
+        "--until-accuracy",
+        type=float,
+        help="train until this share of the validation nodes is right, at most --passes epochs; evaluations are not timed",
+    )
+
+
+def seconds_until(accuracies: list[float], seconds: list[float], wanted: float) -> float:
+    """Returns the seconds of training up to the first epoch with the wanted accuracy."""
+    reached = next((epoch for epoch, accuracy in enumerate(accuracies, 1) if accuracy >= wanted), None)
+    if reached is None:
+        sys.exit(f"error: the accuracies {accuracies} of {len(accuracies)} epochs are below {wanted}: raise --passes")
+    return sum(seconds[:reached])
 
 
 def fanouts(text: str) -> list[int]:

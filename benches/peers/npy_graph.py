@@ -18,6 +18,8 @@ class NpyGraph:
     """int64 `[N]`."""
     train_idx: np.ndarray
     """int64: the training nodes."""
+    valid_idx: np.ndarray
+    """int64: the validation nodes."""
 
     @property
     def num_nodes(self) -> int:
@@ -27,10 +29,10 @@ class NpyGraph:
     def num_classes(self) -> int:
         return int(self.y.max()) + 1
 
-    def train_mask(self) -> np.ndarray:
-        """Returns a bool mask `[N]` of the training nodes."""
+    def mask(self, nodes: np.ndarray) -> np.ndarray:
+        """Returns a bool mask `[N]` of nodes."""
         mask = np.zeros(self.num_nodes, dtype=bool)
-        mask[self.train_idx] = True
+        mask[nodes] = True
         return mask
 
 
@@ -40,4 +42,4 @@ def read_npy_graph(folder: Path) -> NpyGraph:
     def read(name: str) -> np.ndarray:
         return np.load(folder / f"{name}.npy")
 
-    return NpyGraph(read("edge_index"), read("x"), read("y"), read("train_idx"))
+    return NpyGraph(read("edge_index"), read("x"), read("y"), read("train_idx"), read("valid_idx"))

@@ -164,6 +164,17 @@ def read_bench(file: Path, name: str, **params: object) -> Callable[[Run], Figur
     return read
 
 
+def read_until(run: Run) -> Figures:
+    """Returns the seconds of training up to the accuracy, and the number of epochs."""
+    said = next(line for line in reports(run) if "until_s" in line)
+    return {"seconds": said["until_s"], "epochs": said["epochs"], "accuracy": said["accuracy"]}
+
+
+FEWER_NODES = ("--sampler=labor", "--mixed-precision=bf16", "--feature-dtype=bf16")
+"""The flags of `train` that exchange precision and independent neighborhoods for speed."""
+UNTIL_ACCURACY, MOST_EPOCHS = 0.9, 8
+"""The share of right validation nodes up to which the paths `ranks-accuracy` train, and the epochs that they may take."""
+
 MODULES = {"dgl": "dgl", "glt": "glt_import"}
 """The module that a script needs, by the environment of setup.sh."""
 
@@ -256,8 +267,11 @@ def training(setting: Setting, name: str, num_neighbors: str, hidden_channels: i
     return Comparison(name, f"batch, {num_neighbors}, hidden {hidden_channels}", rivals, ours)
 
 
-def two_ranks(setting: Setting, name: str, mode: str, num_neighbors: str, hidden_channels: int) -> Comparison:
-    """Returns the comparison of two ranks with one thread each, in their own network namespaces."""
+def two_ranks(
+    setting: Setting, name: str, mode: str, num_neighbors: str, hidden_channels: int, until: bool = False
+) -> Comparison:
+    """Returns the comparison of two ranks with one thread each, in their own network namespaces: of the time of a batch,
+    or of the training up to an accuracy."""
     flags: dict[str, object] = {
         "mode": mode,
         "rank": "{rank}",
@@ -266,11 +280,15 @@ def two_ranks(setting: Setting, name: str, mode: str, num_neighbors: str, hidden
         "batch_size": setting.batch_size,
         "passes": setting.passes,
     }
+    read = read_ranks
+    if until:
+        flags |= {"until_accuracy": UNTIL_ACCURACY, "passes": MOST_EPOCHS}
+        read = read_until
 
     def rival(name: str, env: str, file: str, parts: Path) -> Contestant:
         command = script(setting.python(env), file, data=setting.graph, parts=parts, addrs="{addrs}", **flags)
         needs = needs_of(setting, env)
-        return Contestant(name, in_two_namespaces(setting, command), read_ranks, threads=1, needs=needs)
+        return Contestant(name, in_two_namespaces(setting, command), read, threads=1, needs=needs)
 
     rivals = [rival("distdgl", "dgl", "dgl_dist.py", setting.dgl_parts(2))]
     if mode == "gather":
@@ -280,8 +298,13 @@ def two_ranks(setting: Setting, name: str, mode: str, num_neighbors: str, hidden
     if mode == "gather":
         more["num_batches"] = setting.num_batches
     command = ["python3", str(HERE / "edgecut_rank.py"), *as_flags(flags | more)]
-    ours = Contestant("edgecut", in_two_namespaces(setting, command), read_ranks, threads=1)
-    work = f"batch and rank, {num_neighbors}" + (f", hidden {hidden_channels}" if mode == "train" else "")
+    ours = Contestant("edgecut", in_two_namespaces(setting, command), read, threads=1)
+    if mode == "train":
+        # Not a rival, but a second setting of Edgecut beside the first one.
+        fewer = in_two_namespaces(setting, command + [f"--train={flag}" for flag in FEWER_NODES])
+        rivals.append(Contestant("edgecut, labor and bf16", fewer, read, threads=1))
+    unit = f"training to {UNTIL_ACCURACY:.0%} of the validation nodes" if until else "batch and rank"
+    work = f"{unit}, {num_neighbors}" + (f", hidden {hidden_channels}" if mode == "train" else "")
     return Comparison(name, work, rivals, ours)
 
 
@@ -363,6 +386,8 @@ def comparisons(setting: Setting) -> list[Comparison]:
         two_ranks(setting, "ranks-gather", "gather", *deep),
         two_ranks(setting, "ranks-train-2", "train", *wide),
         two_ranks(setting, "ranks-train", "train", *deep),
+        two_ranks(setting, "ranks-accuracy-2", "train", *wide, until=True),
+        two_ranks(setting, "ranks-accuracy", "train", *deep, until=True),
         *(all_reduce(setting, num_bytes) for num_bytes in ALL_REDUCE_BYTES),
         *(partitioning(setting, num_parts) for num_parts in (2, 4)),
     ]

@@ -3,7 +3,8 @@
 
     write_readme.py WORK/results.json [--readme README.md]
 
-The table stands between the comments `speeds` and `end of speeds`. It has the figures of the path ranks-train."""
+The table stands between the comments `speeds` and `end of speeds`. It has the figures of the path ranks-train and, if they
+were measured, the fastest training of each system in the paths ranks-accuracy."""
 
 import argparse
 import json
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 
 from compare import medians
-from paths import HERE
+from paths import HERE, UNTIL_ACCURACY
 
 PATH = "ranks-train"
 RIVAL = "distdgl"
@@ -26,6 +27,13 @@ ROWS = (
 """For each row its title, the figure, the factor to the unit, and the unit."""
 
 
+def fastest(results: dict, system: str) -> float | None:
+    """Returns the seconds of the fastest setting of a system that trained to the accuracy."""
+    paths = [path["runs"] for path in results["paths"] if path["path"].startswith("ranks-accuracy")]
+    settings = [runs for path in paths for name, runs in path.items() if name.split(",")[0] == system]
+    return min((figures["seconds"] for runs in settings if (figures := medians(runs))), default=None)
+
+
 def table(results: dict) -> str:
     """Returns the table in Markdown, with the commit and the date of the results below it."""
     found = [path for path in results["paths"] if path["path"] == PATH]
@@ -34,8 +42,11 @@ def table(results: dict) -> str:
     if not theirs or not ours:
         sys.exit(f"error: the results have no successful runs of {RIVAL} and edgecut in {PATH}: run compare.py with both")
     lines = ["| training on two ranks | DistDGL | Edgecut | ratio |", "|---|---|---|---|"]
-    for title, figure, scale, unit in ROWS:
-        pair = [one[figure] * scale for one in (theirs, ours)]
+    rows = [(title, [one[figure] * scale for one in (theirs, ours)], unit) for title, figure, scale, unit in ROWS]
+    until = [fastest(results, system) for system in (RIVAL, "edgecut")]
+    if None not in until:
+        rows.insert(0, (f"training to {UNTIL_ACCURACY:.0%} of the validation nodes, fastest setting", until, "s"))
+    for title, pair, unit in rows:
         shown = [f"{value:.{0 if value >= 100 else 1}f} {unit}" for value in pair]
         lines.append(f"| {title} | {shown[0]} | {shown[1]} | {pair[0] / pair[1]:.1f} |")
     lines += ["", f"Commit {results['commit'][:7]}, {results['date'][:10]}, medians of {len(runs['edgecut'])} rounds."]

@@ -26,6 +26,12 @@ struct Args {
     /// The number of classes, each of which is a community
     #[arg(long, value_name = "N", default_value_t = 10)]
     num_classes: usize,
+    /// The probability that an edge stays in its class
+    #[arg(long, value_name = "P", default_value_t = 0.8)]
+    homophily: f64,
+    /// The distance of a class's mean features from the origin; the noise of each feature has variance 1
+    #[arg(long, value_name = "X", default_value_t = 1.5)]
+    feature_signal: f64,
     /// The share of training nodes
     #[arg(long, value_name = "P", default_value_t = 0.6)]
     train_fraction: f64,
@@ -55,6 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         avg_degree: args.avg_degree,
         num_channels: args.num_channels,
         num_classes: args.num_classes,
+        homophily: args.homophily,
+        feature_signal: args.feature_signal,
         train_fraction: args.train_fraction,
         valid_fraction: args.valid_fraction,
         seed: args.seed,

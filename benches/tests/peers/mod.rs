@@ -68,7 +68,8 @@ fn write_table(results: &Value, readme: &Path) -> Output {
 #[test]
 fn the_comparison_runs_with_the_rivals_that_are_installed_and_writes_the_table() {
     const TEST: &str = "the_comparison_runs_with_the_rivals_that_are_installed_and_writes_the_table";
-    const PATHS: &str = "sampling-2,gather-2,step-2,epoch-2,ranks-gather,ranks-train,all-reduce-4096,partition-2";
+    const PATHS: &str =
+        "sampling-2,gather-2,step-2,epoch-2,ranks-gather,ranks-train,ranks-accuracy,all-reduce-4096,partition-2";
     let Some(built) = programs(&["train", "partition-graph"], TEST) else { return };
     if !python_has(Command::new("python3"), "json", TEST) {
         return;
@@ -107,14 +108,27 @@ fn the_comparison_runs_with_the_rivals_that_are_installed_and_writes_the_table()
     let refused = write_table(&results, &readme);
     assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("no successful runs"));
     let paths = results["paths"].as_array_mut().expect("a list of paths");
-    let training = paths.iter_mut().find(|path| path["path"] == "ranks-train").expect("the path");
-    training["runs"] = json!({
-        "distdgl": [{ "figures": { "seconds": 1.25, "cpu_s": 1.2, "received_mb": 44.7, "peak_rss_mb": 3226 } }],
-        "edgecut": [{ "figures": { "seconds": 0.5, "cpu_s": 0.4, "received_mb": 39.2, "peak_rss_mb": 1314 } }],
-    });
+    let seconds = |seconds: f64| json!([{ "figures": { "seconds": seconds } }]);
+    for path in paths {
+        if path["path"] == "ranks-train" {
+            path["runs"] = json!({
+                "distdgl": [{ "figures": { "seconds": 1.25, "cpu_s": 1.2, "received_mb": 44.7, "peak_rss_mb": 3226 } }],
+                "edgecut": [{ "figures": { "seconds": 0.5, "cpu_s": 0.4, "received_mb": 39.2, "peak_rss_mb": 1314 } }],
+            });
+        } else if path["path"] == "ranks-accuracy" {
+            let fewer = seconds(20.0);
+            path["runs"] =
+                json!({ "distdgl": seconds(100.0), "edgecut": seconds(50.0), "edgecut, labor and bf16": fewer });
+        }
+    }
     succeeded(&write_table(&results, &readme));
     let written = std::fs::read_to_string(&readme).expect("the README");
-    assert!(written.contains("| time per batch | 1250 ms | 500 ms | 2.5 |"), "{written}");
+    for row in [
+        "of the validation nodes, fastest setting | 100 s | 20.0 s | 5.0 |",
+        "| time per batch | 1250 ms | 500 ms | 2.5 |",
+    ] {
+        assert!(written.contains(row), "{written}");
+    }
     succeeded(&write_table(&results, &readme));
     assert_eq!(std::fs::read_to_string(&readme).expect("the README"), written, "written twice");
 }
