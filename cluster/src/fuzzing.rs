@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 
 use crate::env::node_list::expand;
 use crate::failure::messages::Message;
+use crate::frames::{encode, read_frame, take_frame};
 use crate::handshake::identity::{Binding, Identity, JobId, Party, Purpose};
 use crate::handshake::{Handshake, PROTOCOL_VERSION};
 use crate::join::messages::{Admission, Answer, Joining, Register, RingKey, RunName, Topology};
 use crate::secure::Protection;
 use crate::token::Token;
-use crate::wire::{encode, read_frame, take_frame};
 
 /// The time for a handshake whose peer sends all its bytes at once.
 const PATIENCE: Duration = Duration::from_secs(5);

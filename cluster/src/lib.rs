@@ -67,6 +67,7 @@ mod config;
 mod env;
 mod error;
 mod failure;
+mod frames;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -84,7 +85,6 @@ mod service;
 mod stopwatch;
 mod timeouts;
 mod token;
-mod wire;
 
 pub use cluster::Cluster;
 pub use collectives::group::{MAX_GATHER_BYTES, ProcessGroup};

@@ -12,10 +12,10 @@ use crate::part::requests::{
     FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, LookUpBy, LookUpRequest,
     OriginalsRequest, PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
 };
+use crate::rpc::messages::{Answer, ArrayReply, Request};
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest, SeedLengths, WireSampler};
 use crate::rpc::service::Service;
 use crate::rpc::transport::{BulkTransport, CarriesPayload};
-use crate::rpc::wire::{Answer, ArrayReply, Request};
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, SeedEdgeSet, Split};
 use futures::executor::block_on;

@@ -1,8 +1,8 @@
 //! The assignment of ranks to nodes, made before any connection.
 
 use crate::args::{Args, Role};
+use crate::hosts::ssh::Target;
 use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, SHELL, Start};
-use crate::nodes::ssh::Target;
 use crate::parts::dataset_root_dir;
 use anyhow::{Context, bail, ensure};
 use edgecut_cli::{COMMANDS, EdgecutCommand, Installation, is_url};

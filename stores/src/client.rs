@@ -1,7 +1,8 @@
 //! Connections to object stores.
 
-use crate::limits::{CONNECT_TIMEOUT, FIRST_PAUSE, LONGEST_PAUSE, MAX_RETRIES, REQUEST_TIMEOUT, RETRY_TIMEOUT};
+use crate::limits::MAX_RETRIES;
 use crate::store_url::Scheme;
+use crate::timeouts::{CONNECT_TIMEOUT, FIRST_PAUSE, LONGEST_PAUSE, REQUEST_TIMEOUT, RETRY_TIMEOUT};
 use crate::{StoreError, StoreUrl};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};

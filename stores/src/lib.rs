@@ -35,6 +35,8 @@ mod stores;
 #[cfg(all(test, feature = "clouds"))]
 mod tests;
 #[cfg(feature = "clouds")]
+mod timeouts;
+#[cfg(feature = "clouds")]
 mod upload;
 
 #[cfg(not(feature = "clouds"))]

@@ -1,7 +1,5 @@
 //! Bounds of requests.
 
-use std::time::Duration;
-
 /// The number of requests in flight.
 pub(crate) const REQUESTS: usize = 16;
 /// The bytes that a request reads. With [`REQUESTS`], this bounds the memory of a download.
@@ -13,15 +11,5 @@ pub(crate) const BLOCK_BYTES: u64 = 16 << 20;
 pub(crate) const UPLOADS: usize = 8;
 /// The most blocks of an object, which S3 limits to 10,000.
 pub(crate) const MOST_BLOCKS: u64 = 9_000;
-
-/// The time between two lines about the progress.
-pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The time in which a request and its answer must be complete.
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Retries of a request that fails by a fault of the network or the server, with growing pauses.
 pub(crate) const MAX_RETRIES: usize = 5;
-pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-pub(crate) const RETRY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! The progress of a download or an upload.
 
-use crate::limits::PROGRESS_INTERVAL;
+use crate::timeouts::PROGRESS_INTERVAL;
 use std::cell::Cell;
 use std::fmt::Display;
 use std::time::Instant;

@@ -15,10 +15,10 @@
 
 mod build;
 mod conf;
+mod config_values;
 mod error;
 mod id_list;
 mod ids;
-mod keys;
 mod options;
 mod saved_split;
 mod table;

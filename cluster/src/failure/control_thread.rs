@@ -14,10 +14,10 @@ use crate::failure::heartbeat_connection::{ConnectionKind, HeartbeatConnection};
 use crate::failure::job_state::JobState;
 use crate::failure::messages::Message;
 use crate::failure::suspension::SuspensionWatch;
+use crate::frames::encode;
 use crate::locks::lock;
 use crate::readiness::{WakeSignal, Waker, wait_ready};
 use crate::secure::stream::SecureStream;
-use crate::wire::encode;
 
 /// The interval of heartbeats, and the silence after which a connection counts as dead.
 #[derive(Clone, Copy)]

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::failure::messages::Message;
+use crate::frames::{MAX_FRAME_BYTES, take_frame};
 use crate::secure::stream::SecureStream;
-use crate::wire::{MAX_FRAME_BYTES, take_frame};
 
 /// The most bytes that a peer may leave unread before it counts as stuck.
 const MAX_OUTBOX_BYTES: usize = 2 * MAX_FRAME_BYTES;

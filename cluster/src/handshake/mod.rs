@@ -26,6 +26,7 @@
 
 pub(crate) mod identity;
 mod peer_user;
+mod version;
 
 use crate::timeouts::USER_LOOKUP_TIMEOUT;
 use crate::timeouts::VERSION_ANSWER_TIMEOUT;
@@ -34,6 +35,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::error::ClusterError;
+use crate::frames::Timed;
 use crate::handshake::identity::{BINDING_BYTES, Binding, IDENTITY_BYTES, Identity, Misdirection};
 use crate::io_error::{explain, invalid, is_exhausted};
 use crate::secure::noise::{
@@ -42,11 +44,8 @@ use crate::secure::noise::{
 use crate::secure::protection::Protection;
 use crate::secure::stream::SessionKeys;
 use crate::token::Token;
-use crate::wire::Timed;
 use peer_user::peer_user;
-
-/// The version of all protocols of this crate. Both sides of a connection must have the same version.
-pub(crate) const PROTOCOL_VERSION: u32 = 13;
+pub(crate) use version::PROTOCOL_VERSION;
 
 const MAGIC: [u8; 8] = *b"EDGECUT\n";
 /// The magic and the version, with which both sides begin in every version of the protocol.

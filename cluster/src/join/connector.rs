@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use crate::config::ClusterConfig;
 use crate::error::ClusterError;
 use crate::failure::keep_alive::probe_when_idle;
+use crate::frames::{make_nonblocking, read_frame, write_frame};
 use crate::handshake::identity::Binding;
 use crate::handshake::{Handshake, HandshakeError};
 use crate::join::messages::{Answer, RingKey};
 use crate::secure::protection::Protection;
 use crate::secure::stream::SecureStream;
 use crate::token::Token;
-use crate::wire::{make_nonblocking, read_frame, write_frame};
 
 /// The settings of the connections that a process opens.
 #[derive(Clone, Copy)]

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::address::is_loopback;
 use crate::failure::keep_alive::{end_when_unacknowledged, probe_when_idle};
+use crate::frames::{make_nonblocking, read_frame, write_frame};
 use crate::handshake::identity::{Binding, Party, Purpose};
 use crate::handshake::{Handshake, HandshakeError, Session};
 use crate::io_error::invalid;
@@ -23,7 +24,6 @@ use crate::locks::{lock, wait_for};
 use crate::secure::protection::Protection;
 use crate::secure::stream::SecureStream;
 use crate::stopwatch::Stopwatch;
-use crate::wire::{make_nonblocking, read_frame, write_frame};
 
 /// The most connections of process groups that wait until this process creates their group.
 const MAX_WAITING_RINGS: usize = 4096;

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use crate::address::{check_allowed, check_given, listen_as_member, resolve_master};
 use crate::config::ClusterConfig;
 use crate::error::{ClusterError, seconds, system};
+use crate::frames::{read_frame, write_frame};
 use crate::handshake::identity::{Binding, Identity, JobId, Party, Purpose};
 use crate::join::acceptor::{Acceptor, Arrival};
 use crate::join::connector::{self, ConnectorSettings, Target};
 use crate::join::messages::{Admission, Joining, Register, RunName};
 use crate::join::registry::{Admitted, Candidate, Registry, Rejection};
 use crate::secure::stream::SecureStream;
-use crate::wire::{read_frame, write_frame};
 
 /// The most lines about rejected peers. More lines would bury the first ones.
 const MAX_NOTICES: usize = 8;

@@ -4,9 +4,9 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
+use crate::frames::Timed;
 use crate::secure::incoming::Memory;
 use crate::secure::stream::Halves;
-use crate::wire::Timed;
 
 /// A view of a [`SecureStream`](crate::SecureStream) with a deadline. It applies to each system call, so a peer that
 /// sends single bytes cannot extend it.

@@ -10,7 +10,7 @@ use edgecut_graph::PartEdges;
 
 impl LocalPart {
     /// Returns the original ids in a range that this part owns, in the layout of
-    /// [`ArrayReply`](crate::rpc::wire::ArrayReply).
+    /// [`ArrayReply`](crate::rpc::messages::ArrayReply).
     pub(crate) fn originals(&self, request: &OriginalsRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         self.check_node_type(request.node_type)?;
         let nodes = self.part.nodes(request.node_type);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use edgecut_graph::EdgeLabelValues;
 
 impl LocalPart {
-    /// Returns attributes of edges, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
+    /// Returns attributes of edges, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
     pub(crate) fn fetch_edges(&self, request: &FetchEdgesRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let words = ids_in(&request.edges).map_err(Refusal::Invalid)?;
         let edges = self.edges(request.edge_type)?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use edgecut_graph::{Buffer, NodeTypeId, Part, PartEdges, TargetMeta};
 
 impl LocalPart {
-    /// Returns attributes of rows, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
+    /// Returns attributes of rows, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
     pub(crate) fn fetch(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let rows = ids_in(&request.rows).map_err(Refusal::Invalid)?;
         let Some(t) = self.part.meta().node_types.get(request.node_type.index()) else {

@@ -14,7 +14,7 @@ pub(crate) const NO_POSITION: u32 = u32::MAX;
 pub(crate) const WORDS_BEFORE: usize = 2;
 
 impl LocalPart {
-    /// Returns seed edges, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
+    /// Returns seed edges, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
     pub(crate) fn seed_edges(&self, request: &SeedEdgesRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let positions = ids_in(&request.positions).map_err(Refusal::Invalid)?;
         self.edges(request.edge_type)?;

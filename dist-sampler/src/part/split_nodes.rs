@@ -6,7 +6,7 @@ use crate::part::requests::{Refusal, SplitRequest};
 use bytes::Bytes;
 
 impl LocalPart {
-    /// Returns rows of a split, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
+    /// Returns rows of a split, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
     pub(crate) fn split(&self, request: &SplitRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         self.check_node_type(request.node_type)?;
         let rows = self.part.nodes(request.node_type).splits.get(request.split);

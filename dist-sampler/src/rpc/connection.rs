@@ -2,8 +2,8 @@
 
 use crate::error::SampleError;
 use crate::rpc::dialer::Dialer;
+use crate::rpc::messages::{Answer, Request};
 use crate::rpc::transport::BulkTransport;
-use crate::rpc::wire::{Answer, Request};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Mutex;

@@ -2,6 +2,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod dialer;
+pub(crate) mod messages;
 pub(crate) mod peer;
 pub(crate) mod peer_request;
 mod received;
@@ -12,4 +13,3 @@ pub(crate) mod silence;
 mod split_hop;
 pub(crate) mod traffic;
 pub(crate) mod transport;
-pub(crate) mod wire;

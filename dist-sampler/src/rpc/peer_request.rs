@@ -4,8 +4,8 @@ use crate::part::requests::{
     FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest, OriginalsRequest,
     PullRequest, PushRequest, SeedEdgesRequest, SplitRequest,
 };
+use crate::rpc::messages::Request;
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
-use crate::rpc::wire::Request;
 use edgecut_graph::{Meta, SeedEdgeSet};
 
 /// The class of a request, which decides its connection.

@@ -1,7 +1,7 @@
 //! Decoding of received messages with untrusted deadlines.
 
+use crate::rpc::messages::Request;
 use crate::rpc::transport::CarriesPayload;
-use crate::rpc::wire::Request;
 use crate::timeouts::MAX_RPC_TIMEOUT;
 use bytes::Bytes;
 use serde::Deserialize;

@@ -2,9 +2,9 @@
 
 use super::launcher::Launcher;
 use super::watch::{Action, Failure, Watch};
+use crate::hosts::agent_connection::{Event, Link};
+use crate::hosts::ssh::{Target, cached, in_shell};
 use crate::messages::{Order, Report, SWEEP_ROLE};
-use crate::nodes::link::{Event, Link};
-use crate::nodes::ssh::{Target, cached, in_shell};
 use crate::timeouts::CLEANUP_TIMEOUT;
 use crate::timeouts::CLOCK_INTERVAL;
 use edgecut_cluster::Token;

@@ -2,10 +2,10 @@
 
 use crate::args::Args;
 use crate::checksum;
+use crate::hosts::agent_connection::{Event, Link, Receivers, Source};
+use crate::hosts::copy::{PartsCopy, copy_parts};
+use crate::hosts::parallel::for_each_node;
 use crate::messages::{Checked, Order, Report};
-use crate::nodes::copy::{PartsCopy, copy_parts};
-use crate::nodes::link::{Event, Link, Receivers, Source};
-use crate::nodes::parallel::for_each_node;
 use crate::output::printer::Printer;
 use crate::output::screen::Screen;
 use crate::parts::PartsMeta;

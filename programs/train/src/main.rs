@@ -6,6 +6,7 @@ mod checkpoint_mirror;
 mod class_names;
 mod cli;
 mod exit;
+mod id_map_file;
 mod job;
 mod node_ids;
 mod predict;
@@ -18,7 +19,6 @@ mod settings;
 mod sweep;
 mod tasks;
 mod urls;
-mod user_ids;
 
 use anyhow::Context;
 use args::dialect::DIALECT;

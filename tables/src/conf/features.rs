@@ -1,6 +1,6 @@
 //! The features of a table.
 
-use crate::keys::{Item, Object};
+use crate::config_values::{Item, Object};
 use crate::table::{NaValues, seconds_of_text};
 use crate::transform::{Impute, Input, Strategy, Transform};
 

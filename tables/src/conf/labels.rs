@@ -2,7 +2,7 @@
 
 use super::features::missing_values;
 use super::tables::read_time_column;
-use crate::keys::{Item, Object};
+use crate::config_values::{Item, Object};
 use crate::saved_split::SplitBy;
 use crate::table::NaValues;
 use edgecut_graph::{Share, is_folder_name};

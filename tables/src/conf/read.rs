@@ -1,7 +1,7 @@
 //! Parsing of configuration files.
 
 use super::{Conf, EdgeTable, NodeTable, RemovedTable, SplitRule};
-use crate::keys::{Item, Object};
+use crate::config_values::{Item, Object};
 use crate::table::NaValues;
 use crate::{TableError, TableOptions};
 use edgecut_graph::check_unique_keys;

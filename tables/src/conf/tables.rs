@@ -1,7 +1,7 @@
 //! The tables of a configuration.
 
 use super::{Feature, Label, SplitRule};
-use crate::keys::{Item, Object};
+use crate::config_values::{Item, Object};
 use crate::saved_split::SplitBy;
 use crate::table::{Format, NaValues, Source, TimeColumn, TimeForm};
 use std::collections::BTreeMap;

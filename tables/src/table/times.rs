@@ -5,7 +5,7 @@
 use super::cells::{cast_to, is_decimal, whole_numbers, whole_text};
 use super::missing::is_text;
 use super::{BadCell, Numbers};
-use crate::keys::Object;
+use crate::config_values::Object;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef};

@@ -1,6 +1,6 @@
 //! The parts of a transform.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::table::TimeForm;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

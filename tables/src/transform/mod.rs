@@ -20,7 +20,7 @@ pub(crate) use rows::FeatureRows;
 pub use saved::Transforms;
 pub(crate) use saved::{SavedFeature, SavedType};
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use edgecut_graph::suggestion;
 use kind::{Fit, FittedKind, Kind, Statistics as _};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The ids of nodes in their tables, from the id maps of parts.
 
-use crate::user_ids::{UserColumn, UserIds};
+use crate::id_map_file::{UserColumn, UserIds};
 use edgecut_graph::{NodeTypeId, Part, TableIdSource, TableIds, TextIds};
 use std::io;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use super::args::PredictArgs;
 use super::files::NamedColumns;
 use super::values::{Form, Values};
 use crate::class_names;
-use crate::user_ids::UserColumn;
+use crate::id_map_file::UserColumn;
 use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId};
 use parquet::data_type::ByteArray;
 

@@ -5,7 +5,7 @@ use super::parquet_file::ParquetFile;
 use super::submission::Submission;
 use super::values::{Form, Values};
 use crate::exit::UsageError;
-use crate::user_ids::UserColumn;
+use crate::id_map_file::UserColumn;
 use anyhow::Context;
 use bytemuck::Pod;
 use clap::ValueEnum;

@@ -1,7 +1,7 @@
 //! The ids that users know of any nodes, of which each rank has those in its own parts.
 
 use super::args::PredictArgs;
-use crate::user_ids::{UserColumn, UserIds};
+use crate::id_map_file::{UserColumn, UserIds};
 use anyhow::{Context, ensure};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;

@@ -3,7 +3,7 @@
 use super::args::{Format, PredictArgs};
 use super::files::{Columns, NamedColumns, RowsFile, stem_of_rank};
 use super::values::Values;
-use crate::user_ids::UserColumn;
+use crate::id_map_file::UserColumn;
 use edgecut_cluster::ProcessGroup;
 use edgecut_trainer::metrics::Decision;
 use std::ops::Range;

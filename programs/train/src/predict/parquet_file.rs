@@ -2,7 +2,7 @@
 
 use super::files::{Columns, NamedColumns, ValueShape};
 use super::values::Values;
-use crate::user_ids::UserColumn;
+use crate::id_map_file::UserColumn;
 use anyhow::Context;
 use edgecut_output::OutputFile;
 use parquet::basic::Compression;

@@ -1,6 +1,6 @@
 //! One-hot encoding of ranges.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::MAX_CATEGORIES;
 use crate::transform::kind::{Fit, FittedKind, Kind, Row};
 use serde::{Deserialize, Serialize};

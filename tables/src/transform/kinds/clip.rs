@@ -1,6 +1,6 @@
 //! Limits of the numbers of a column.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::impute::spread;
 use crate::transform::kind::{Fit, FittedKind, Kind, Row};
 use crate::transform::statistics::{ColumnStatistics, quantile, sorted};

@@ -1,6 +1,6 @@
 //! Ages, hours, weekdays and months of times.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::table::{TimeForm, seconds_of_text};
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
 use crate::transform::statistics::{PerNumber, Range};

@@ -1,6 +1,6 @@
 //! The share of the rows that have the same category.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::MAX_COUNTED;
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
 use crate::transform::statistics::{CategoryCounts, split};

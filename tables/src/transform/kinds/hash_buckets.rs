@@ -1,6 +1,6 @@
 //! One-hot encoding of categories by their hash, for columns of many values.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::MAX_CATEGORIES;
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
 use crate::transform::statistics::split;

@@ -1,7 +1,7 @@
 //! Texts by the hashes of their words or letters.
 
 use super::hash_buckets::{bucket, check_buckets};
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::MAX_CATEGORIES;
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
 use serde::{Deserialize, Serialize};

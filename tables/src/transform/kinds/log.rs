@@ -1,6 +1,6 @@
 //! The logarithm of a column.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::kind::{Fit, FittedKind, Kind, Row};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Scaling of the range of a column to 0..1.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::impute::spread;
 use crate::transform::kind::{Fit, FittedKind, Kind, Row};
 use crate::transform::statistics::{PerNumber, Range};

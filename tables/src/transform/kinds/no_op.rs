@@ -1,6 +1,6 @@
 //! The numbers themselves.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::MAX_FEATURES;
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! A Gaussian distribution by rank.
 
 use super::rank_table::RankTable;
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::kind::{Fit, FittedKind, Kind, Row};
 use crate::transform::statistics::PerNumber;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Division by the sum of a column, as in GraphStorm.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::ExactSum;
 use crate::transform::impute::spread;
 use crate::transform::kind::{Fit, FittedKind, Kind, Row};

@@ -1,6 +1,6 @@
 //! One-hot encoding of categories.
 
-use crate::keys::{Item, Object};
+use crate::config_values::{Item, Object};
 use crate::transform::MAX_FEATURES;
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
 use crate::transform::statistics::{Categories, split};

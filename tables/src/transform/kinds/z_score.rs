@@ -1,6 +1,6 @@
 //! Distance from the mean of a column, in standard deviations.
 
-use crate::keys::Object;
+use crate::config_values::Object;
 use crate::transform::kind::{Fit, FittedKind, Kind, Row};
 use crate::transform::statistics::{Moments, PerNumber};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Copying of the parts that a node needs.
 
 use crate::agent::{DeliveredFile, Delivery, Receipt};
+use crate::hosts::ssh::{Target, cached, in_shell, next_line};
 use crate::messages::RECEIVE_ROLE;
-use crate::nodes::ssh::{Target, cached, in_shell, next_line};
 use crate::parts::{META_FILE, PartsMeta};
 use anyhow::{Context, bail};
 use std::io::Write;

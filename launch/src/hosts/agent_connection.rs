@@ -1,7 +1,7 @@
 //! The launcher's connection to the agent of a node.
 
+use crate::hosts::ssh::{Session, Target, cached, in_shell};
 use crate::messages::{ABSENT, AGENT_ROLE, HELLO, Order, Report};
-use crate::nodes::ssh::{Session, Target, cached, in_shell};
 use crate::output::printer::Printer;
 use crate::timeouts::CONNECT_TIMEOUT;
 use crate::timeouts::HEARTBEAT_INTERVAL;
