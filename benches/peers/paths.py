@@ -303,7 +303,7 @@ def two_ranks(
         # Not a rival, but a second setting of Edgecut beside the first one.
         fewer = in_two_namespaces(setting, command + [f"--train={flag}" for flag in FEWER_NODES])
         rivals.append(Contestant("edgecut, labor and bf16", fewer, read, threads=1))
-    unit = f"training to {UNTIL_ACCURACY:.0%} of the validation nodes" if until else "batch and rank"
+    unit = f"training to {UNTIL_ACCURACY * 100:.0f} % of the validation nodes" if until else "batch and rank"
     work = f"{unit}, {num_neighbors}" + (f", hidden {hidden_channels}" if mode == "train" else "")
     return Comparison(name, work, rivals, ours)
 

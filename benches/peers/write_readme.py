@@ -45,7 +45,7 @@ def table(results: dict) -> str:
     rows = [(title, [one[figure] * scale for one in (theirs, ours)], unit) for title, figure, scale, unit in ROWS]
     until = [fastest(results, system) for system in (RIVAL, "edgecut")]
     if None not in until:
-        rows.insert(0, (f"training to {UNTIL_ACCURACY:.0%} of the validation nodes, fastest setting", until, "s"))
+        rows.insert(0, (f"training to {UNTIL_ACCURACY * 100:.0f} % of the validation nodes, fastest setting", until, "s"))
     for title, pair, unit in rows:
         shown = [f"{value:.{0 if value >= 100 else 1}f} {unit}" for value in pair]
         lines.append(f"| {title} | {shown[0]} | {shown[1]} | {pair[0] / pair[1]:.1f} |")
