@@ -35,12 +35,13 @@ pub(crate) fn payment_parts(dir: &Path, num_parts: u32, label: &serde_json::Valu
     let shops: String = (0..NUM_SHOPS).map(|n| format!("{},{}\n", 100 + n, n % 3)).collect();
     let row = |n: usize| {
         let (from, to, amount) = payment(n);
-        format!("{},{},{amount},{}\n", user(from), 100 + to, kind(amount))
+        format!("{},{},{amount},{},{n}\n", user(from), 100 + to, kind(amount))
     };
     let payments: String = (0..NUM_PAYMENTS).map(row).collect();
     std::fs::write(dir.join("users.csv"), format!("name,x\n{users}")).expect("write the users");
     std::fs::write(dir.join("shops.csv"), format!("id,x\n{shops}")).expect("write the shops");
-    std::fs::write(dir.join("payments.csv"), format!("user,shop,amount,kind\n{payments}")).expect("write the payments");
+    std::fs::write(dir.join("payments.csv"), format!("user,shop,amount,kind,at\n{payments}"))
+        .expect("write the payments");
     let nodes = |node_type: &str, id: &str, files: &str| {
         serde_json::json!({"node_type": node_type, "node_id_col": id, "files": files,
             "features": [{"feature_col": "x"}]})
@@ -143,6 +144,30 @@ fn amounts_of_payments_are_predicted_as_numbers() {
     predicted(&folder.join("parts"), &folder.join("model"), &folder.join("out"), &flags);
     let (header, rows) = csv_lines(&folder.join("out"), 1);
     assert_eq!((header.as_str(), rows.len()), ("src_id,dst_id,src,dst,value", NUM_PAYMENTS / 10));
+}
+
+#[test]
+fn predictions_of_edges_have_their_times() {
+    let folder = Folder::new();
+    let label = serde_json::json!({"task_type": "regression", "label_col": "amount"});
+    payment_parts(folder.path(), 2, &label);
+    let conf = std::fs::read(folder.join("graph.json")).expect("the configuration");
+    let mut conf: serde_json::Value = serde_json::from_slice(&conf).expect("JSON");
+    conf["edges"][0]["time_col"] = serde_json::json!({"name": "at", "epoch": "s"});
+    std::fs::write(folder.join("graph.json"), conf.to_string()).expect("write the configuration");
+    partition_tables_as(folder.path(), "timed", None, Dataset::add_reverse_edges, 2, &folder.join("timed"));
+    trained("edge", &folder.join("timed"), &folder.join("model"), &["--num-epochs", "1", "--edge-type", "pays"]);
+    let flags = ["--edges", "all", "--num-neighbors", "5,3", "--format", "csv", "--nproc-per-node", "2"];
+    predicted(&folder.join("timed"), &folder.join("model"), &folder.join("out"), &flags);
+    let (header, rows) = csv_lines(&folder.join("out"), 2);
+    assert_eq!((header.as_str(), rows.len()), ("src_id,dst_id,src,dst,time,value", NUM_PAYMENTS));
+    let mut found: Vec<usize> = rows.iter().map(|row| row[4].parse().expect("a time")).collect();
+    for (row, &time) in rows.iter().zip(&found) {
+        let (from, to, _) = payment(time);
+        assert_eq!((row[2].as_str(), row[3].as_str()), (user(from).as_str(), (100 + to).to_string().as_str()));
+    }
+    found.sort_unstable();
+    assert!(found.into_iter().eq(0..NUM_PAYMENTS), "each payment has a row");
 }
 
 #[test]

@@ -38,15 +38,18 @@ pub struct EdgeOutputs {
     pub src: Vec<u32>,
     /// The destination of each edge, as a global id.
     pub dst: Vec<u32>,
+    /// The time of each edge, empty if the type has no times.
+    pub times: Vec<i64>,
     /// `[edges, num_outputs]`, row-major.
     pub outputs: Vec<f32>,
 }
 
-/// A batch as tensors, with the global ids of the ends of its edges.
+/// A batch as tensors, with the global ids of the ends of its edges and their times.
 struct WithEnds<T> {
     batch: T,
     src: Vec<u32>,
     dst: Vec<u32>,
+    times: Vec<i64>,
 }
 
 /// Computes the outputs of edges, and calls `visit` with the edges of each batch of this rank. Every rank must call this with
@@ -78,25 +81,27 @@ pub fn predict_edges<'s, B: GnnBackend>(
         ..LoaderConfig::new(config.batch_size, options.wanted())
     };
     let sampler = maker.schema.sampler(node, exact(config.sampler.clone()))?;
-    let edges = edge_config(meta, model_config, false)?;
+    let mut edges = edge_config(meta, model_config, false)?;
+    edges.attributes.times = true;
     let seeds = match config.split {
         Some(split) => EdgeSeeds::Labeled(split, edge_type),
         None => EdgeSeeds::Split(Split::Train, vec![edge_type]),
     };
     let loader = DistEdgeNeighborLoader::new(sampler, seeds, loader_config, edges, world)?;
     let ends = maker.schema.edge_ends()[edge_type.index()];
-    let prepare = move |batch: LabeledEdgeBatch| {
+    let prepare = move |mut batch: LabeledEdgeBatch| {
         let ids = |node_type: usize, numbers: &[u32]| -> Vec<u32> {
             numbers.iter().map(|&number| batch.graph.nodes[node_type].input_nodes[number as usize]).collect()
         };
         let src = ids(ends.0, &batch.src);
         let dst = ids(ends.1, &batch.dst);
-        Ok::<_, TrainError>(WithEnds { batch: maker.make(batch)?, src, dst })
+        let times = std::mem::take(&mut batch.attributes.times);
+        Ok::<_, TrainError>(WithEnds { batch: maker.make(batch)?, src, dst, times })
     };
     for prepared in loader.epoch_map_from(0, 0, prepare) {
-        let WithEnds { batch, src, dst } = prepared??;
+        let WithEnds { batch, src, dst, times } = prepared??;
         if let Some(outputs) = batch.filled(&embeddings, device)?.compute(model, Mode::Eval)? {
-            visit(EdgeOutputs { src, dst, outputs: host_rows(&outputs.values) })?;
+            visit(EdgeOutputs { src, dst, times, outputs: host_rows(&outputs.values) })?;
         }
         // Ranks meet at each batch, which bounds the wait for a slow rank.
         world.barrier()?;

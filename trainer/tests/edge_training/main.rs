@@ -305,7 +305,7 @@ fn outputs_from_all_neighbors_do_not_depend_on_batches() {
             let sampler = config.training.sampler.clone();
             let request = EdgePredictionConfig { split: None, sampler, batch_size, seed, prefetch_bytes: 1 << 24 };
             let mut rows: Vec<(u32, u32, Vec<f32>)> = Vec::new();
-            let mut visit = |EdgeOutputs { src, dst, outputs }: EdgeOutputs| -> Result<(), TrainError> {
+            let mut visit = |EdgeOutputs { src, dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
                 let ends = src.into_iter().zip(dst).zip(outputs.chunks(3));
                 rows.extend(ends.map(|((src, dst), row)| (src, dst, row.to_vec())));
                 Ok(())
@@ -348,7 +348,7 @@ fn predictions_are_those_of_the_evaluation() {
             .expect("scores");
         assert_eq!((evaluated.valid_acc, evaluated.test_acc), (trained.result.valid_acc, trained.result.test_acc));
         let mut rows: Vec<(u32, u32, Vec<u32>)> = Vec::new();
-        let mut visit = |EdgeOutputs { src, dst, outputs }: EdgeOutputs| -> Result<(), TrainError> {
+        let mut visit = |EdgeOutputs { src, dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
             let ids = |node_type: u16, global: &[u32]| -> Vec<u32> {
                 let wanted = edgecut_dist_sampler::NodeFields { original_ids: true, ..Default::default() };
                 let fetched = graph.fetch(NodeTypeId(node_type), global.to_vec(), wanted);

@@ -8,7 +8,7 @@ use super::model::{Opened, model_of, open};
 use super::values::Values;
 use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
-use crate::id_map_file::UserIds;
+use crate::id_map_file::{UserColumn, UserIds};
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
@@ -71,6 +71,9 @@ fn write<B: TrainingBackend>(
     for (end, name) in ends.iter().zip(["src", "dst"]) {
         more.extend(end.users.as_ref().map(|users| (name, users.empty())));
     }
+    if meta.edge_types[config.edge_type.index()].has_times {
+        more.push(("time", UserColumn::Numbers(Vec::new())));
+    }
     ClassNames::add_to(classes.as_ref(), &mut more);
     let stem = stem_of_rank("predictions", job.world.rank(), job.world.size());
     let mut file = Table::create(&stem, args, columns, more)?;
@@ -78,9 +81,10 @@ fn write<B: TrainingBackend>(
     let mut failure = Failure::default();
     let mut visit = |found: EdgeOutputs| {
         num_edges += found.src.len() as u64;
-        let EdgeOutputs { src, dst, outputs } = found;
+        let EdgeOutputs { src, dst, times, outputs } = found;
+        let times = (!times.is_empty()).then_some(UserColumn::Numbers(times));
         let values = Values::of(outputs, config.num_outputs, columns.form, &decision);
-        failure.keep(append(&mut file, (&graph, &ends), classes.as_ref(), [&src, &dst], &values))
+        failure.keep(append(&mut file, (&graph, &ends), times, classes.as_ref(), [&src, &dst], &values))
     };
     let request = EdgePredictionConfig {
         split: args.edges.and_then(EdgeSelection::split),
@@ -143,6 +147,7 @@ fn user_ids(root: &Path, part: &Part, node_type: NodeTypeId) -> anyhow::Result<O
 fn append(
     file: &mut Table,
     (node, ends): (&Arc<DistGraph>, &[End; 2]),
+    times: Option<UserColumn>,
     classes: Option<&ClassNames>,
     [src, dst]: [&[u32]; 2],
     values: &Values,
@@ -151,6 +156,7 @@ fn append(
     for (end, nodes) in ends.iter().zip([src, dst]) {
         more.extend(end.users.as_ref().map(|users| users.of(nodes)).transpose()?);
     }
+    more.extend(times);
     more.extend(classes.map(|classes| classes.of(values)));
     let ids = [ends[0].original_ids(node, src)?, ends[1].original_ids(node, dst)?];
     file.push(&[&ids[0], &ids[1]], &more, values)
