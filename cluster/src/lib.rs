@@ -87,6 +87,7 @@ mod token;
 mod wire;
 
 pub use cluster::Cluster;
+pub use collectives::all_reduce::AllReduceCost;
 pub use collectives::group::{MAX_GATHER_BYTES, ProcessGroup};
 pub use collectives::reduce::{Reduce, ReduceOp};
 pub use collectives::{doubling, ring};

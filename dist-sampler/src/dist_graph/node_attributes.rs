@@ -106,6 +106,9 @@ impl DistGraph {
     ) -> Result<NodeAttributes, SampleError> {
         let shape = self.shape(node_type, wanted)?;
         let num_nodes = nodes.len();
+        if wanted.features {
+            self.traffic.count_read(node_type.index(), num_nodes, num_nodes * shape.feature_dim * size_of::<f32>());
+        }
         let this = self.clone();
         let ahead = ahead.cloned();
         let of_batch = ahead.clone();

@@ -28,9 +28,11 @@ struct OfPeer {
     wait_nanos: AtomicU64,
 }
 
-/// The features of other parts' nodes of one type.
+/// The features of nodes of one type.
 #[derive(Debug, Default)]
 struct OfNodeType {
+    read_nodes: AtomicU64,
+    read_bytes: AtomicU64,
     fetched_nodes: AtomicU64,
     shared_nodes: AtomicU64,
     cached_nodes: AtomicU64,
@@ -54,12 +56,18 @@ struct OfEdgeType {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCount {
+    /// Nodes whose features batches have read, from any part, counted once per batch.
+    pub read_nodes: u64,
+    /// The bytes of these features in the memory of batches.
+    pub read_bytes: u64,
     /// Nodes of other parts whose features came over the network, counted once per batch.
     pub remote_nodes: u64,
     /// The part of these nodes whose features came with the reply to another batch.
     pub shared_nodes: u64,
     /// Bytes of payload received from other parts.
     pub remote_bytes: u64,
+    /// Bytes of payload sent with requests to other parts.
+    pub sent_bytes: u64,
     /// Requests sent to other parts.
     pub requests: u64,
     /// Nodes of other parts whose features came from the cache of this machine, counted once per batch.
@@ -151,6 +159,12 @@ impl Traffic {
         add(&self.peers[rank].wait_nanos, wait.as_nanos() as u64);
     }
 
+    /// Counts nodes whose features a batch reads, and the bytes of these features in its memory.
+    pub(crate) fn count_read(&self, node_type: usize, nodes: usize, bytes: usize) {
+        add(&self.features[node_type].read_nodes, nodes as u64);
+        add(&self.features[node_type].read_bytes, bytes as u64);
+    }
+
     /// Counts nodes whose features are fetched from another part.
     pub(crate) fn count_fetched(&self, node_type: usize, nodes: usize) {
         add(&self.features[node_type].fetched_nodes, nodes as u64);
@@ -176,7 +190,12 @@ impl Traffic {
         };
         for peer in &self.peers {
             count.remote_bytes += get(&peer.received_bytes);
+            count.sent_bytes += get(&peer.sent_bytes);
             count.requests += get(&peer.requests);
+        }
+        for features in &self.features {
+            count.read_nodes += get(&features.read_nodes);
+            count.read_bytes += get(&features.read_bytes);
         }
         for features in self.by_node_type() {
             count.remote_nodes += features.fetched_nodes + features.shared_nodes;
@@ -228,13 +247,32 @@ fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
+impl std::ops::AddAssign for TrafficCount {
+    fn add_assign(&mut self, more: Self) {
+        self.read_nodes += more.read_nodes;
+        self.read_bytes += more.read_bytes;
+        self.remote_nodes += more.remote_nodes;
+        self.shared_nodes += more.shared_nodes;
+        self.remote_bytes += more.remote_bytes;
+        self.sent_bytes += more.sent_bytes;
+        self.requests += more.requests;
+        self.cached_nodes += more.cached_nodes;
+        self.cached_bytes += more.cached_bytes;
+        self.taken_batches += more.taken_batches;
+        self.ready_batches += more.ready_batches;
+    }
+}
+
 impl std::ops::Sub for TrafficCount {
     type Output = Self;
     fn sub(self, before: Self) -> Self {
         Self {
+            read_nodes: self.read_nodes - before.read_nodes,
+            read_bytes: self.read_bytes - before.read_bytes,
             remote_nodes: self.remote_nodes - before.remote_nodes,
             shared_nodes: self.shared_nodes - before.shared_nodes,
             remote_bytes: self.remote_bytes - before.remote_bytes,
+            sent_bytes: self.sent_bytes - before.sent_bytes,
             requests: self.requests - before.requests,
             cached_nodes: self.cached_nodes - before.cached_nodes,
             cached_bytes: self.cached_bytes - before.cached_bytes,

@@ -1,0 +1,67 @@
+//! The measured costs of batches and steps.
+
+use serde::{Deserialize, Serialize};
+
+/// The costs of the batches and steps of a training, as means over ranks and steps unless a field says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BatchProfile {
+    /// The number of ranks, and of parts.
+    pub ranks: usize,
+    /// The number of measured steps.
+    pub measured_steps: usize,
+    /// The number of steps of an epoch.
+    pub epoch_steps: usize,
+    /// The seeds of a rank's batch.
+    pub seeds: f64,
+    /// CPU seconds of making a batch, and of serving the batches of other ranks.
+    pub batch_cpu_seconds: f64,
+    /// CPU seconds of the step of the slowest rank, without the all-reduce.
+    pub step_cpu_seconds: f64,
+    /// CPU seconds of the all-reduce.
+    pub all_reduce_cpu_seconds: f64,
+    /// CPU seconds of a request without data, on both of its ends.
+    pub request_cpu_seconds: f64,
+    /// CPU seconds by which a feature row of another part takes longer than one of the own part, on both ends.
+    pub remote_row_cpu_seconds: f64,
+    /// Feature rows of a batch.
+    pub rows: f64,
+    /// Feature rows of a batch that came from other parts.
+    pub remote_rows: f64,
+    /// Payload bytes that a batch received from other parts.
+    pub received_bytes: f64,
+    /// Payload bytes of the requests of a batch.
+    pub sent_bytes: f64,
+    /// Requests of a batch.
+    pub requests: f64,
+    /// The bytes of the vector that the ranks sum in each step.
+    pub gradient_bytes: u64,
+    /// Bytes of the features of a batch in memory.
+    pub batch_bytes: f64,
+    /// The largest anonymous memory of a rank, without batches ahead.
+    pub anonymous_bytes: u64,
+    /// Bytes of this memory that hold the edges and ids of the rank's part.
+    pub copied_bytes: u64,
+    /// Bytes of the files of all parts.
+    pub file_bytes: u64,
+}
+
+impl BatchProfile {
+    /// Returns the number of rounds of requests of a batch. The requests of a round are sent to all other ranks at the same
+    /// time.
+    pub(super) fn rounds(&self) -> f64 {
+        if self.ranks < 2 { 0.0 } else { self.requests / (self.ranks - 1) as f64 }
+    }
+
+    /// Returns the factor between the rows of other parts on `nodes` nodes and the measured ones.
+    pub(super) fn growth(&self, nodes: usize) -> f64 {
+        if self.ranks < 2 {
+            return 0.0;
+        }
+        elsewhere(nodes) / elsewhere(self.ranks)
+    }
+}
+
+/// Returns the probability that a node is in another part than a given one, if it is in any part at random.
+fn elsewhere(parts: usize) -> f64 {
+    1.0 - 1.0 / parts as f64
+}
