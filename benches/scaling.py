@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the predictions of `train node --plan-cluster` with trainings on several ranks.
 
-    benches/scaling.py WORK [--bin target/release] [--ranks 2,4,8] [--links 1gbit,50mbit,1gbit:2000] [--cores 0.2] [--epochs 3]
+    benches/scaling.py WORK [--bin target/release] [--ranks 2,4,8] [--links 1gbit,100mbit,1gbit:1000] [--cores 0.2] [--epochs 3]
                        [--num-nodes 60000] [--avg-degree 20] [--train-flags FLAGS]
 
 Each rank has a network namespace, a link of the given bandwidth and of a delay in microseconds (RATE:DELAY), and a share of a core.
@@ -13,6 +13,7 @@ import argparse
 import datetime
 import json
 import os
+import secrets
 import statistics
 import subprocess
 import sys
@@ -60,8 +61,8 @@ def train_command(args: argparse.Namespace, folder: Path) -> list[str]:
     return [str(args.bin / "train"), "node", f"--dataset-root-dir={folder}", *threads, *args.train_flags.split()]
 
 
-def planned(args: argparse.Namespace, rate: str, delay_us: float) -> list[dict]:
-    """Measures the costs on two processes, and returns the predictions for all numbers of ranks."""
+def planned(args: argparse.Namespace, rate: str, delay_us: float) -> dict:
+    """Measures the costs on two processes, and returns them with the predictions for all numbers of ranks."""
     command = train_command(args, parts(args, 2)) + [
         "--nproc-per-node=2",
         "--plan-cluster",
@@ -74,7 +75,7 @@ def planned(args: argparse.Namespace, rate: str, delay_us: float) -> list[dict]:
     ]
     share = CpuShare(f"scaling{os.getpid()}", 2 * args.cores)
     try:
-        return json.loads(run(share.command(command)))["predictions"]
+        return json.loads(run(share.command(command)))
     finally:
         share.remove()
 
@@ -149,15 +150,17 @@ def main() -> int:
     parser.add_argument("work", type=Path)
     parser.add_argument("--bin", type=Path, default=HERE.parent / "target/release")
     parser.add_argument("--ranks", type=lambda text: [int(number) for number in text.split(",")], default=[2, 4, 8])
-    parser.add_argument("--links", default="1gbit,50mbit,1gbit:2000", help="RATE or RATE:DELAY_US, several by commas")
+    parser.add_argument("--links", default="1gbit,100mbit,1gbit:1000", help="RATE or RATE:DELAY_US, several by commas")
     parser.add_argument("--cores", type=float, default=0.2, help="cores of each rank")
     parser.add_argument("--epochs", type=int, default=3, help="the first one is not measured")
-    parser.add_argument("--plan-steps", type=int, default=8)
+    parser.add_argument("--plan-steps", type=int, default=40)
     parser.add_argument("--num-nodes", type=int, default=60_000)
     parser.add_argument("--avg-degree", type=int, default=20)
     parser.add_argument("--train-flags", default=TRAIN_FLAGS)
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
+    # The ranks need a shared secret beyond the loopback interface.
+    os.environ["EDGECUT_TOKEN"] = secrets.token_hex(16)
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     head = {"machine": machine(), "date": date, "commit": commit(), "setting": {k: str(v) for k, v in vars(args).items()}}
     results = []
@@ -165,10 +168,14 @@ def main() -> int:
     for link in args.links.split(","):
         rate, _, delay = link.partition(":")
         delay_us = float(delay or 0)
-        predictions = planned(args, rate, delay_us)
-        for ranks, predicted in zip(args.ranks, predictions):
+        for ranks in args.ranks:
+            # The cuts of all parts are known to the plan.
+            parts(args, ranks)
+        plan = planned(args, rate, delay_us)
+        for ranks, predicted in zip(args.ranks, plan["predictions"]):
             measured = trained(args, ranks, rate, delay_us)
             found = {"link": link, "ranks": ranks, "measured": measured, "predicted": predicted}
+            found["profile"] = plan["profile"]
             results.append(found)
             rows.append(row(link, found))
             # Written after each run, so that an interruption loses no earlier results.

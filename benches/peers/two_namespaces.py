@@ -10,8 +10,10 @@ Prints the output of the ranks, then a line of JSON with the bytes that each ran
 namespaces are named after this process and are removed at its end, except after SIGKILL."""
 
 import argparse
+import itertools
 import os
 import signal
+import string
 import subprocess
 import sys
 import threading
@@ -23,6 +25,8 @@ from measure import report
 
 INTERFACE = "eth0"
 NETWORK = "10.77.0"
+LETTERS = itertools.cycle(string.ascii_lowercase)
+"""The last letters of the names of this process's namespaces."""
 SECONDS_TO_FOLLOW = 20
 """The time that the other ranks have to end after one has failed."""
 
@@ -44,7 +48,8 @@ class Machines:
         self.cores = cores
         self.links: DelayedLinks | None = None
         self.shares: list[CpuShare] = []
-        self.prefix = f"ec{os.getpid()}"
+        # The kernel removes the devices of earlier namespaces later.
+        self.prefix = f"ec{os.getpid()}{next(LETTERS)}"
         self.namespaces = [f"{self.prefix}n{rank}" for rank in range(count)]
         self.addresses = [f"{NETWORK}.{rank + 1}" for rank in range(count)]
         self.ranks: list[subprocess.Popen] = []
@@ -79,7 +84,9 @@ class Machines:
             ip("link", "add", port, "type", "veth", "peer", "name", INTERFACE, "netns", name)
             ip("link", "set", port, "master", bridge, "up")
             if self.rate:
-                limit = ["root", "tbf", "rate", self.rate, "burst", "256kb", "latency", "50ms"]
+                # A packet of 64 KB, or a millisecond: a larger burst would exceed the rate after each pause.
+                burst = max(70_000, int(bytes_per_second(self.rate) / 1000))
+                limit = ["root", "tbf", "rate", self.rate, "burst", str(burst), "latency", "50ms"]
                 # What a rank sends, and what it receives.
                 subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", INTERFACE, *limit], check=True)
                 subprocess.run(["tc", "qdisc", "add", "dev", port, *limit], check=True)

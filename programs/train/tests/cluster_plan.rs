@@ -30,7 +30,7 @@ fn a_plan_is_measured_by_the_processes_of_one_machine() {
     for field in ["batch_cpu_seconds", "step_cpu_seconds", "request_cpu_seconds", "gradient_bytes", "anonymous_bytes"] {
         assert!(number_of(profile, field) > 0.0, "{field} of {profile}");
     }
-    assert_eq!(profile["measured_steps"], 8);
+    assert!(number_of(profile, "measured_steps") >= 8.0, "{profile}");
     assert!(measured > 32.0 && number_of(profile, "batch_bytes") > 4.0 * measured, "{profile}");
 
     // The measured rows are those of the first epoch of a training, whose batches do not depend on their makers. The first batch
@@ -51,10 +51,10 @@ fn a_plan_is_measured_by_the_processes_of_one_machine() {
     assert_eq!(predictions(&found).len(), 6);
     assert_eq!((one["nodes"].as_u64(), one["remote_rows"].as_f64()), (Some(1), Some(0.0)));
     assert_eq!(
-        (two["is_measured"].as_bool(), two["remote_rows"].as_f64()),
-        (Some(true), profile["remote_rows"].as_f64())
+        (two["rows_basis"].as_str(), two["remote_rows"].as_f64()),
+        (Some("measured"), profile["remote_rows"].as_f64())
     );
-    assert_eq!(eight["is_measured"].as_bool(), Some(false));
+    assert_eq!(eight["rows_basis"], "estimated");
     assert!(number_of(eight, "remote_rows") > number_of(two, "remote_rows"), "{eight} {two}");
     assert!(number_of(slow_two, "bandwidth_seconds") > 99.0 * number_of(two, "bandwidth_seconds"), "{slow_two} {two}");
     assert!(number_of(eight, "epoch_seconds") < number_of(one, "epoch_seconds"), "{eight} {one}");

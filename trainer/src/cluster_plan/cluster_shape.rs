@@ -15,6 +15,9 @@ pub struct ClusterShape {
     pub delay_us: f64,
     /// The number of batches that a rank makes at the same time, ahead of its steps. 0 makes each batch when it is needed.
     pub batches_ahead: usize,
+    /// The fraction of neighbors that are in another part, if the graph is also partitioned into as many parts as there are
+    /// nodes; `None` if it is to be estimated.
+    pub remote_neighbors: Option<f64>,
     /// The memory of a node; `None` if it is not to be compared.
     pub memory_bytes: Option<u64>,
 }

@@ -8,30 +8,38 @@
 //!
 //! On `N` nodes, each with one rank and `C` cores, on links of `B` bytes per second and a delay of `d`:
 //!
-//! * *Rows of other parts*: `R(N) = R * (1 - 1/N) / (1 - 1/K)`. A neighbor lies in another part with a probability that
-//!   grows with the number of parts as it does for nodes that are assigned at random, times a constant: it is near to the
-//!   node with some probability, and otherwise anywhere. On graphs of communities the cuts of METIS follow this (the guide
-//!   lists them). `F(N)` grows in the same way.
-//! * *CPU*: `p(N) = p + g * (R(N) - R) + q * r * (N - K)`, since a round sends a request to each other rank. Cores are never
-//!   idle while there is work, so a batch takes at least `(p(N) + s + a(N)) / C`.
-//! * *Steps* follow each other: `s / C` and the all-reduce, which waits for `m` messages one after the other and receives
-//!   `G` bytes ([`AllReduceCost`](edgecut_cluster::AllReduceCost)): `m * (d + o) + w * G / B`. `o` is the time in which
-//!   the software handles a message, and `w` the headers of frames.
-//! * *Network*: `w * (F(N) + G) / B`, in each direction.
-//! * *Batches ahead*: a batch takes at least `p(N)` on one core, `2 * r * (d + o)` and `w * F(N) / B`. With `A` batches in
-//!   progress, one is ready in each `A`-th part of this time.
+//! * *Rows of other parts*: Let `c` be the fraction of neighbors that are in another part, and `x` the fraction of rows that
+//!   come from there. The odds `x / (1 - x)` are `c / (1 - c)` times a constant, which the profile tells: a batch reads the
+//!   ends of cut edges more often than others, as often for all partitionings. `c(N)` is in the metadata of the parts if the
+//!   graph is also partitioned into `N` of them. Otherwise `c(N) = c(K) * (1 - 1/N) / (1 - 1/K)`: a neighbor is near to the
+//!   node with some probability, and otherwise anywhere. The cuts of graphs with communities by METIS follow this (the guide
+//!   lists them). `F` grows as the rows do.
+//! * *CPU*: `p(N) = p + g * (R(N) - R) + q * r * (N - K)`, since a round sends a request to each other rank. The cores take
+//!   `(p(N) + s + a(N)) / C` for a batch and its step.
+//! * *Network*: `w * (F(N) + G) / B` in each direction, where `G` are the bytes of the all-reduce
+//!   ([`AllReduceCost`](edgecut_cluster::AllReduceCost)) and `w` adds the headers of frames.
+//! * *Delays*: `2 * r * (d + o)` for the rounds of a batch, where `o` is the time in which the software handles a message, and
+//!   `p(N) * (C - 1) / C`, since a batch is made on one core.
+//! * *Steps* follow each other: `s / C` and the all-reduce, which waits for `m` messages one after the other: `m * (d + o) + w
+//!   * G / B`.
 //!
-//! The time of a batch is the largest of these four bounds, which the first step adds to the time of its batch. The bounds are
-//! the asymptotic bounds of a closed queueing network (P. J. Denning and J. P. Buzen, "The operational analysis of queueing
-//! network models", 1978).
+//! A rank makes `A` batches at the same time, while another one waits for its step. They share the cores and the link. The time
+//! of a batch is that of a closed queueing network with `A + 1` customers, two queues and the delays, by mean value analysis (M.
+//! Reiser and S. S. Lavenberg, "Mean-value analysis of closed multichain queuing networks", 1980; the cores as in A. Seidmann, P.
+//! J. Schweitzer and S. Shalev-Oren, "Computerized closed queueing network models of flexible manufacturing systems", 1987), and
+//! at least the time of a step. The first batch of an epoch takes the time of all of its parts.
+//!
+//! Not counted: rows that several batches need at the same time and that are fetched once, evaluations and checkpoints, and
+//! ranks that are slower than others.
 
 mod cluster_shape;
 mod exchange_costs;
 mod prediction;
 mod profile;
 mod profile_meter;
+mod queueing;
 
 pub use cluster_shape::ClusterShape;
-pub use prediction::{Bound, Prediction};
+pub use prediction::{Bound, Prediction, RowsBasis};
 pub use profile::BatchProfile;
 pub(crate) use profile_meter::ProfileMeter;

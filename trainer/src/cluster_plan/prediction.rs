@@ -1,5 +1,6 @@
 //! The model of a training on a cluster.
 
+use super::queueing::seconds_per_customer;
 use super::{BatchProfile, ClusterShape};
 use edgecut_cluster::AllReduceCost;
 use serde::Serialize;
@@ -15,7 +16,7 @@ pub struct Prediction {
     pub epoch_seconds: f64,
     /// Steps of a rank in an epoch, as if all batches were as large as the measured ones.
     pub epoch_steps: f64,
-    /// Seconds of a step and its batch, which is the largest of the four bounds below.
+    /// Seconds of a step and its batch.
     pub batch_seconds: f64,
     /// The time of a batch on one node, divided by its time here: the share of the added nodes that makes training faster.
     pub efficiency: f64,
@@ -23,22 +24,34 @@ pub struct Prediction {
     pub bound: Bound,
     /// Feature rows of a batch that come from other parts.
     pub remote_rows: f64,
-    /// True if these rows were measured, with as many parts. Otherwise they are estimated.
-    pub is_measured: bool,
+    /// The basis of the number of these rows.
+    pub rows_basis: RowsBasis,
     /// Bytes that a rank receives in a step: replies, requests and gradients.
     pub received_bytes: f64,
     /// Bytes that a rank receives in an epoch.
     pub epoch_received_bytes: f64,
     /// Bytes of memory of a rank: its anonymous memory, with the batches ahead, and the files of its part.
     pub memory_bytes: f64,
-    /// The bound by the cores.
+    /// Seconds of all work on the cores for a batch and its step.
     pub compute_seconds: f64,
-    /// The bound by the bandwidth of the link.
+    /// Seconds of all transfers for a batch and its step.
     pub bandwidth_seconds: f64,
-    /// The bound by steps, which follow each other.
+    /// Seconds of a step without its batch.
     pub step_seconds: f64,
-    /// The bound by the batches that are made at the same time.
-    pub ahead_seconds: f64,
+    /// Seconds of making a batch while nothing else runs.
+    pub making_seconds: f64,
+}
+
+/// The basis of a number of rows of other parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowsBasis {
+    /// As many ranks were measured.
+    Measured,
+    /// The cut of as many parts, which exist.
+    Cut,
+    /// The growth of the cut with the number of parts.
+    Estimated,
 }
 
 /// The resource that bounds the time of a training.
@@ -119,15 +132,21 @@ impl BatchProfile {
             batch_seconds: seconds,
             efficiency: alone.seconds(cluster).0 / seconds,
             bound,
-            remote_rows: self.remote_rows * self.growth(cluster.nodes),
-            is_measured: cluster.nodes == self.ranks || cluster.nodes == 1,
+            remote_rows: self.remote_rows * self.growth(&cluster),
+            rows_basis: if cluster.nodes == self.ranks || cluster.nodes == 1 {
+                RowsBasis::Measured
+            } else if cluster.remote_neighbors.is_some() {
+                RowsBasis::Cut
+            } else {
+                RowsBasis::Estimated
+            },
             received_bytes: batch.received_bytes,
             epoch_received_bytes: batch.received_bytes * epoch_steps,
             memory_bytes,
             compute_seconds: batch.compute,
             bandwidth_seconds: batch.bandwidth,
             step_seconds: batch.step.seconds(),
-            ahead_seconds: batch.making.seconds() / cluster.batches_ahead.max(1) as f64,
+            making_seconds: batch.making.seconds(),
         }
     }
 
@@ -159,7 +178,7 @@ struct BatchCost {
 
 impl BatchCost {
     fn new(profile: &BatchProfile, cluster: ClusterShape) -> Self {
-        let growth = profile.growth(cluster.nodes);
+        let growth = profile.growth(&cluster);
         let rounds = if cluster.nodes < 2 { 0.0 } else { profile.rounds() };
         let more_rows = profile.remote_rows * (growth - 1.0);
         let more_requests = rounds * (cluster.nodes - 1) as f64 - profile.requests;
@@ -202,17 +221,23 @@ impl BatchCost {
             let chain = self.making.then(self.step);
             return (chain.seconds(), chain.bound());
         }
+        let on_one_core = self.making.compute * (1.0 - 1.0 / cluster.cores.max(1.0));
+        let delay = self.making.latency + on_one_core;
+        let ahead = cluster.batches_ahead;
+        // One batch waits ready while others are made.
+        let making = seconds_per_customer(&[self.compute, self.bandwidth], delay, ahead + 1);
+        let seconds = making.max(self.step.seconds());
         let mut slowest = (self.compute, Bound::Compute);
         for (seconds, bound) in [
             (self.bandwidth, Bound::Bandwidth),
             (self.step.seconds(), self.step.bound()),
-            (self.making.seconds() / cluster.batches_ahead as f64, self.making.bound()),
+            (self.making.seconds() / ahead as f64, self.making.bound()),
         ] {
             if seconds > slowest.0 {
                 slowest = (seconds, bound);
             }
         }
-        slowest
+        (seconds, slowest.1)
     }
 }
 
@@ -234,6 +259,7 @@ mod tests {
             remote_row_cpu_seconds: 200e-9,
             rows: 300_000.0,
             remote_rows: 100_000.0,
+            remote_neighbors: 0.2,
             received_bytes: 40e6,
             sent_bytes: 0.5e6,
             requests: 4.0,
@@ -252,6 +278,7 @@ mod tests {
             gbit_per_second: 100.0,
             delay_us: 20.0,
             batches_ahead: 8,
+            remote_neighbors: None,
             memory_bytes: None,
         }
     }
@@ -263,29 +290,52 @@ mod tests {
     #[test]
     fn the_measured_number_of_nodes_keeps_what_was_measured() {
         let found = profile().predict(ClusterShape { cores: 1.0, ..cluster(2) });
-        assert!(found.is_measured);
+        assert_eq!(found.rows_basis, RowsBasis::Measured);
         assert_near(found.remote_rows, 100_000.0);
         assert_near(found.received_bytes, 40.5e6 + 800_000.0);
         assert_near(found.compute_seconds, 0.261);
-        assert_eq!((found.bound, found.batch_seconds), (Bound::Compute, found.compute_seconds));
+        // The link takes 3.5 ms, which the other batches hide.
+        assert_eq!(found.bound, Bound::Compute);
+        assert!((0.261..0.2611).contains(&found.batch_seconds), "{found:?}");
         // 100 steps, and the first batch: a core, four round trips of 70 µs each way, 40.5 MB at 12.5 GB/s.
         let first = 0.060 + 8.0 * 70e-6 + 40.5e6 * (1538.0 / 1448.0) / 12.5e9;
-        assert_near(found.epoch_seconds, 26.1 + first);
+        assert_near(found.epoch_seconds, 100.0 * found.batch_seconds + first);
         // The anonymous memory, nine batches and half of the files.
         assert_near(found.memory_bytes, 700e6 + 9.0 * 120e6 + 200e6);
     }
 
     #[test]
-    fn rows_of_other_parts_grow_as_of_random_parts() {
-        let found = profile().predict(cluster(8));
-        assert!(!found.is_measured);
-        assert_near(found.remote_rows, 100_000.0 * (7.0 / 8.0) / 0.5);
+    fn rows_of_other_parts_grow_with_the_cut() {
+        // The odds of a third are twice as high as those of 0.2 of the neighbors.
+        let found = profile().predict(ClusterShape { remote_neighbors: Some(0.5), ..cluster(8) });
+        assert_eq!(found.rows_basis, RowsBasis::Cut);
+        assert_near(found.remote_rows, 300_000.0 * 2.0 / 3.0);
         // The gradients take 3 messages of recursive doubling.
-        assert_near(found.received_bytes, 40.5e6 * 1.75 + 2_400_000.0);
-        // 75,000 rows and 24 requests more, and three times the bytes of the all-reduce.
-        let cpu = 0.060 + 75_000.0 * 200e-9 + 24.0 * 50e-6 + 0.200 + 0.003;
+        assert_near(found.received_bytes, 2.0 * 40.5e6 + 2_400_000.0);
+        // 100,000 rows and 24 requests more, and three times the bytes of the all-reduce.
+        let cpu = 0.060 + 100_000.0 * 200e-9 + 24.0 * 50e-6 + 0.200 + 0.003;
         assert_near(found.compute_seconds, cpu / 16.0);
         assert_near(found.memory_bytes, 640e6 + 15e6 + 9.0 * 120e6 + 50e6);
+
+        // Without such parts, the cut grows as that of random parts: to 0.35.
+        let estimated = profile().predict(cluster(8));
+        assert_eq!(estimated.rows_basis, RowsBasis::Estimated);
+        let odds = 2.0 * 0.35 / 0.65;
+        assert_near(estimated.remote_rows, 300_000.0 * odds / (1.0 + odds));
+        let same = profile().predict(ClusterShape { remote_neighbors: Some(0.35), ..cluster(8) });
+        assert_near(same.remote_rows, estimated.remote_rows);
+    }
+
+    #[test]
+    fn graphs_without_features_or_cut_have_a_growth() {
+        for changed in [
+            BatchProfile { rows: 0.0, remote_rows: 0.0, ..profile() },
+            BatchProfile { remote_neighbors: 0.0, ..profile() },
+            BatchProfile { remote_rows: 300_000.0, ..profile() },
+        ] {
+            let found = changed.predict(cluster(4));
+            assert_near(found.received_bytes, 40.5e6 * 1.5 + 1_600_000.0);
+        }
     }
 
     #[test]
@@ -295,6 +345,7 @@ mod tests {
         assert_eq!((found.bound, found.efficiency), (Bound::Compute, 1.0));
         // Requests and rows of other parts take no CPU time.
         assert_near(found.compute_seconds, (0.260 - 4.0 * 50e-6 - 0.020) / 16.0);
+        assert!(found.batch_seconds < found.compute_seconds * 1.2, "{found:?}");
     }
 
     #[test]

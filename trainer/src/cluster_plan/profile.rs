@@ -1,5 +1,6 @@
 //! The measured costs of batches and steps.
 
+use super::ClusterShape;
 use serde::{Deserialize, Serialize};
 
 /// The costs of the batches and steps of a training, as means over ranks and steps unless a field says otherwise.
@@ -27,6 +28,8 @@ pub struct BatchProfile {
     pub rows: f64,
     /// Feature rows of a batch that came from other parts.
     pub remote_rows: f64,
+    /// The fraction of neighbors that are in another part.
+    pub remote_neighbors: f64,
     /// Payload bytes that a batch received from other parts.
     pub received_bytes: f64,
     /// Payload bytes of the requests of a batch.
@@ -52,13 +55,32 @@ impl BatchProfile {
         if self.ranks < 2 { 0.0 } else { self.requests / (self.ranks - 1) as f64 }
     }
 
-    /// Returns the factor between the rows of other parts on `nodes` nodes and the measured ones.
-    pub(super) fn growth(&self, nodes: usize) -> f64 {
-        if self.ranks < 2 {
+    /// Returns the factor between the rows of other parts on a cluster and the measured ones.
+    pub(super) fn growth(&self, cluster: &ClusterShape) -> f64 {
+        if self.ranks < 2 || cluster.nodes < 2 {
             return 0.0;
         }
-        elsewhere(nodes) / elsewhere(self.ranks)
+        if cluster.nodes == self.ranks {
+            return 1.0;
+        }
+        let estimated = elsewhere(cluster.nodes) / elsewhere(self.ranks);
+        let measured = self.remote_neighbors;
+        let there = cluster.remote_neighbors.unwrap_or(measured * estimated);
+        // Without a cut there is no constant, and without features no share of rows.
+        if measured <= 0.0 || measured >= 1.0 || self.rows <= 0.0 || self.remote_rows >= self.rows {
+            return estimated;
+        }
+        let share = self.remote_rows / self.rows;
+        let odds = odds(share) * odds(there.min(LARGEST_FRACTION)) / odds(measured);
+        if share > 0.0 { odds / (1.0 + odds) / share } else { 1.0 }
     }
+}
+
+/// The largest fraction whose odds are taken.
+const LARGEST_FRACTION: f64 = 0.999;
+
+fn odds(fraction: f64) -> f64 {
+    fraction / (1.0 - fraction)
 }
 
 /// Returns the probability that a node is in another part than a given one, if it is in any part at random.

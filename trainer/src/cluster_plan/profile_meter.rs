@@ -112,6 +112,7 @@ impl ProfileMeter {
             remote_row_cpu_seconds: costs.remote_row,
             rows,
             remote_rows,
+            remote_neighbors: self.graph.part().meta().report.remote_neighbor_fraction,
             received_bytes,
             sent_bytes,
             requests,

@@ -4,8 +4,10 @@ use crate::args::{not_negative, positive};
 use clap::Args;
 use edgecut_cli::parse_bytes;
 use edgecut_cluster::share_of_cores;
+use edgecut_graph::{GraphError, META_FILE, Meta};
 use edgecut_trainer::cluster_plan::ClusterShape;
 use serde::Serialize;
+use std::path::Path;
 
 /// The predicted numbers of nodes and bandwidths by default.
 const NODES: [u32; 4] = [2, 8, 32, 128];
@@ -13,7 +15,7 @@ const GBIT_PER_SECOND: [f64; 4] = [1.0, 10.0, 25.0, 100.0];
 /// The microseconds from one node to another by default, as in a data center.
 const DELAY_US: f64 = 50.0;
 /// The number of measured steps by default.
-const STEPS: u32 = 8;
+const STEPS: u32 = 20;
 
 /// Flags of the prediction of a training on a cluster.
 #[derive(Clone, Debug, Default, Args, Serialize)]
@@ -41,7 +43,7 @@ pub(crate) struct PlanArgs {
     /// Memory of a node, which is compared with that of its process, for example 64GiB
     #[arg(long, value_name = "BYTES", requires = "plan_cluster", value_parser = parse_bytes)]
     plan_memory: Option<u64>,
-    /// Steps to measure [default: 8]
+    /// Steps to measure [default: 20]
     #[arg(long, value_name = "N", requires = "plan_cluster", value_parser = clap::value_parser!(u32).range(1..))]
     plan_steps: Option<u32>,
 }
@@ -50,6 +52,33 @@ pub(crate) struct PlanArgs {
 pub(crate) struct Plan {
     pub(crate) num_steps: usize,
     pub(crate) clusters: Vec<ClusterShape>,
+}
+
+impl Plan {
+    /// Takes the cuts of the same graph in other numbers of parts, which are in folders beside the `dir` of its parts.
+    ///
+    /// # Errors
+    /// A folder of parts whose metadata cannot be read.
+    pub(crate) fn find_cuts(&mut self, dir: &Path) -> Result<(), GraphError> {
+        let meta = Meta::read(dir)?;
+        for cluster in &mut self.clusters {
+            let other = dir.with_file_name(format!("{}-parts", cluster.nodes));
+            if !other.join(META_FILE).exists() {
+                continue;
+            }
+            let other = Meta::read(&other)?;
+            if other.dataset == meta.dataset && sizes(&other) == sizes(&meta) {
+                cluster.remote_neighbors = Some(other.report.remote_neighbor_fraction);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the numbers of nodes and edges of all types.
+fn sizes(meta: &Meta) -> Vec<u64> {
+    let nodes = meta.node_types.iter().map(|nodes| nodes.book.num_nodes() as u64);
+    nodes.chain(meta.edge_types.iter().map(|edges| edges.num_edges)).collect()
 }
 
 impl PlanArgs {
@@ -74,6 +103,7 @@ impl PlanArgs {
                     gbit_per_second,
                     delay_us: self.plan_delay_us.unwrap_or(DELAY_US),
                     batches_ahead,
+                    remote_neighbors: None,
                     memory_bytes: self.plan_memory,
                 });
             }

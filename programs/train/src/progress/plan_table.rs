@@ -3,7 +3,7 @@
 use crate::args::plan::Plan;
 use crate::progress::text_table::text_table;
 use edgecut_graph::shown_bytes;
-use edgecut_trainer::cluster_plan::{BatchProfile, Prediction};
+use edgecut_trainer::cluster_plan::{BatchProfile, Prediction, RowsBasis};
 use serde::Serialize;
 
 /// The measured costs and the predictions from them, which `--json` prints.
@@ -65,7 +65,7 @@ fn measured(profile: &BatchProfile) -> String {
 
 /// Formats the line of a cluster whose batches have `rows` feature rows.
 fn cells(prediction: &Prediction, rows: f64) -> Vec<String> {
-    let estimated = if prediction.is_measured { "" } else { "~" };
+    let estimated = if prediction.rows_basis == RowsBasis::Estimated { "~" } else { "" };
     vec![
         prediction.cluster.nodes.to_string(),
         prediction.cluster.gbit_per_second.to_string(),

@@ -169,7 +169,10 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
         }
     };
     let mut reporter = reporter.reporter;
-    if let Some(plan) = plan {
+    if let Some(mut plan) = plan {
+        if let Some(dir) = own.dataset_root_dir() {
+            plan.find_cuts(dir)?;
+        }
         return reporter.cluster_plan(&plan).map(|()| None);
     }
     own.report(&mut reporter, job)?;
