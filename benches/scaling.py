@@ -2,7 +2,7 @@
 """Compares the predictions of `train node --plan-cluster` with trainings on several ranks.
 
     benches/scaling.py WORK [--bin target/release] [--ranks 2,4,8] [--links 1gbit,100mbit,1gbit:1000] [--cores 0.2] [--epochs 3]
-                       [--num-nodes 60000] [--avg-degree 20] [--train-flags FLAGS]
+                       [--num-nodes 200000] [--avg-degree 20] [--train-flags FLAGS]
 
 Each rank has a network namespace, a link of the given bandwidth and of a delay in microseconds (RATE:DELAY), and a share of a core.
 For each link, the costs are measured by two processes on this machine with the same share, without namespaces. Then each number of
@@ -154,7 +154,7 @@ def main() -> int:
     parser.add_argument("--cores", type=float, default=0.2, help="cores of each rank")
     parser.add_argument("--epochs", type=int, default=3, help="the first one is not measured")
     parser.add_argument("--plan-steps", type=int, default=40)
-    parser.add_argument("--num-nodes", type=int, default=60_000)
+    parser.add_argument("--num-nodes", type=int, default=200_000)
     parser.add_argument("--avg-degree", type=int, default=20)
     parser.add_argument("--train-flags", default=TRAIN_FLAGS)
     args = parser.parse_args()

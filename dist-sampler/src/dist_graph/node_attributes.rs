@@ -146,6 +146,7 @@ impl DistGraph {
                 self.traffic.count_fetched(node_type.index(), rows.len());
             }
             for rows in rows.chunks(per_piece) {
+                self.traffic.count_fetch();
                 let peer = peer.clone();
                 let reply_bytes = shape.bytes_per_node * rows.len();
                 let request = FetchRequest { node_type, wanted, rows: bytes_of(rows.to_vec()) };

@@ -13,6 +13,8 @@ pub struct Traffic {
     features: Vec<OfNodeType>,
     /// By edge type.
     hops: Vec<OfEdgeType>,
+    /// Requests for attributes of nodes.
+    fetches: AtomicU64,
     /// Batches that were taken from a loader.
     taken_batches: AtomicU64,
     /// The sum, over these batches, of the finished batches that waited then.
@@ -70,6 +72,8 @@ pub struct TrafficCount {
     pub sent_bytes: u64,
     /// Requests sent to other parts.
     pub requests: u64,
+    /// The part of these requests that asks for attributes of nodes.
+    pub fetches: u64,
     /// Nodes of other parts whose features came from the cache of this machine, counted once per batch.
     pub cached_nodes: u64,
     /// Bytes of these features, as they would have been received.
@@ -130,6 +134,7 @@ impl Traffic {
             peers: (0..num_peers).map(|_| OfPeer::default()).collect(),
             features: (0..num_node_types).map(|_| OfNodeType::default()).collect(),
             hops: (0..num_edge_types).map(|_| OfEdgeType::default()).collect(),
+            fetches: AtomicU64::default(),
             taken_batches: AtomicU64::default(),
             ready_batches: AtomicU64::default(),
         }
@@ -165,6 +170,11 @@ impl Traffic {
         add(&self.features[node_type].read_bytes, bytes as u64);
     }
 
+    /// Counts a request for attributes of nodes, which also counts as a request to a rank.
+    pub(crate) fn count_fetch(&self) {
+        add(&self.fetches, 1);
+    }
+
     /// Counts nodes whose features are fetched from another part.
     pub(crate) fn count_fetched(&self, node_type: usize, nodes: usize) {
         add(&self.features[node_type].fetched_nodes, nodes as u64);
@@ -184,6 +194,7 @@ impl Traffic {
     /// Returns the current totals over all peers and node types.
     pub fn count(&self) -> TrafficCount {
         let mut count = TrafficCount {
+            fetches: get(&self.fetches),
             taken_batches: get(&self.taken_batches),
             ready_batches: get(&self.ready_batches),
             ..TrafficCount::default()
@@ -256,6 +267,7 @@ impl std::ops::AddAssign for TrafficCount {
         self.remote_bytes += more.remote_bytes;
         self.sent_bytes += more.sent_bytes;
         self.requests += more.requests;
+        self.fetches += more.fetches;
         self.cached_nodes += more.cached_nodes;
         self.cached_bytes += more.cached_bytes;
         self.taken_batches += more.taken_batches;
@@ -274,6 +286,7 @@ impl std::ops::Sub for TrafficCount {
             remote_bytes: self.remote_bytes - before.remote_bytes,
             sent_bytes: self.sent_bytes - before.sent_bytes,
             requests: self.requests - before.requests,
+            fetches: self.fetches - before.fetches,
             cached_nodes: self.cached_nodes - before.cached_nodes,
             cached_bytes: self.cached_bytes - before.cached_bytes,
             taken_batches: self.taken_batches - before.taken_batches,

@@ -14,7 +14,8 @@
 //!   graph is also partitioned into `N` of them. Otherwise `c(N) = c(K) * (1 - 1/N) / (1 - 1/K)`: a neighbor is near to the
 //!   node with some probability, and otherwise anywhere. The cuts of graphs with communities by METIS follow this (the guide
 //!   lists them). `F` grows as the rows do.
-//! * *CPU*: `p(N) = p + g * (R(N) - R) + q * r * (N - K)`, since a round sends a request to each other rank. The cores take
+//! * *CPU*: `p(N) = p + g * (R(N) - R) + q * (Q(N) - Q(K))`, where `Q` are the requests: a round
+//!   sends at least one to each other rank, and large replies come in pieces. The cores take
 //!   `(p(N) + s + a(N)) / C` for a batch and its step.
 //! * *Network*: `w * (F(N) + G) / B` in each direction, where `G` are the bytes of the all-reduce
 //!   ([`AllReduceCost`](edgecut_cluster::AllReduceCost)) and `w` adds the headers of frames.

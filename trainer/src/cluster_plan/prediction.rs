@@ -179,9 +179,9 @@ struct BatchCost {
 impl BatchCost {
     fn new(profile: &BatchProfile, cluster: ClusterShape) -> Self {
         let growth = profile.growth(&cluster);
-        let rounds = if cluster.nodes < 2 { 0.0 } else { profile.rounds() };
+        let rounds = profile.rounds(cluster.nodes);
         let more_rows = profile.remote_rows * (growth - 1.0);
-        let more_requests = rounds * (cluster.nodes - 1) as f64 - profile.requests;
+        let more_requests = profile.requests(cluster.nodes, growth) - profile.requests;
         let making_cpu = profile.batch_cpu_seconds
             + profile.remote_row_cpu_seconds * more_rows
             + profile.request_cpu_seconds * more_requests;
@@ -262,7 +262,9 @@ mod tests {
             remote_neighbors: 0.2,
             received_bytes: 40e6,
             sent_bytes: 0.5e6,
-            requests: 4.0,
+            requests: 23.0,
+            fetches: 20.0,
+            hops: 3,
             gradient_bytes: 800_000,
             batch_bytes: 120e6,
             anonymous_bytes: 700_000_000,
@@ -310,10 +312,10 @@ mod tests {
         let found = profile().predict(ClusterShape { remote_neighbors: Some(0.5), ..cluster(8) });
         assert_eq!(found.rows_basis, RowsBasis::Cut);
         assert_near(found.remote_rows, 300_000.0 * 2.0 / 3.0);
-        // The gradients take 3 messages of recursive doubling.
-        assert_near(found.received_bytes, 2.0 * 40.5e6 + 2_400_000.0);
-        // 100,000 rows and 24 requests more, and three times the bytes of the all-reduce.
-        let cpu = 0.060 + 100_000.0 * 200e-9 + 24.0 * 50e-6 + 0.200 + 0.003;
+        // The gradients take the ring, in 14 messages of an eighth.
+        assert_near(found.received_bytes, 2.0 * 40.5e6 + 1_400_000.0);
+        // 100,000 rows more, 18 requests for neighbors and 20 for features more, and 1.75 times the bytes of the all-reduce.
+        let cpu = 0.060 + 100_000.0 * 200e-9 + 38.0 * 50e-6 + 0.200 + 0.00175;
         assert_near(found.compute_seconds, cpu / 16.0);
         assert_near(found.memory_bytes, 640e6 + 15e6 + 9.0 * 120e6 + 50e6);
 
@@ -334,8 +336,17 @@ mod tests {
             BatchProfile { remote_rows: 300_000.0, ..profile() },
         ] {
             let found = changed.predict(cluster(4));
-            assert_near(found.received_bytes, 40.5e6 * 1.5 + 1_600_000.0);
+            assert_near(found.received_bytes, 40.5e6 * 1.5 + 1_200_000.0);
         }
+    }
+
+    #[test]
+    fn requests_for_features_are_few_until_there_are_many_nodes() {
+        // Three rounds sample. Features come in 20 pieces, but at least one from each other node.
+        assert_eq!(profile().requests(2, 1.0), 23.0);
+        assert_eq!(profile().requests(8, 1.5), 3.0 * 7.0 + 30.0);
+        assert_eq!(profile().requests(128, 2.0), 4.0 * 127.0);
+        assert_eq!((profile().rounds(8), profile().rounds(1)), (4.0, 0.0));
     }
 
     #[test]
@@ -344,7 +355,7 @@ mod tests {
         assert_eq!((found.remote_rows, found.received_bytes), (0.0, 0.0));
         assert_eq!((found.bound, found.efficiency), (Bound::Compute, 1.0));
         // Requests and rows of other parts take no CPU time.
-        assert_near(found.compute_seconds, (0.260 - 4.0 * 50e-6 - 0.020) / 16.0);
+        assert_near(found.compute_seconds, (0.260 - 23.0 * 50e-6 - 0.020) / 16.0);
         assert!(found.batch_seconds < found.compute_seconds * 1.2, "{found:?}");
     }
 

@@ -36,6 +36,10 @@ pub struct BatchProfile {
     pub sent_bytes: f64,
     /// Requests of a batch.
     pub requests: f64,
+    /// The part of these requests that asks for attributes of nodes, in pieces of bounded size.
+    pub fetches: f64,
+    /// Hops of a batch.
+    pub hops: usize,
     /// The bytes of the vector that the ranks sum in each step.
     pub gradient_bytes: u64,
     /// Bytes of the features of a batch in memory.
@@ -51,8 +55,30 @@ pub struct BatchProfile {
 impl BatchProfile {
     /// Returns the number of rounds of requests of a batch. The requests of a round are sent to all other ranks at the same
     /// time.
-    pub(super) fn rounds(&self) -> f64 {
-        if self.ranks < 2 { 0.0 } else { self.requests / (self.ranks - 1) as f64 }
+    pub(super) fn rounds(&self, nodes: usize) -> f64 {
+        let fetching = if self.fetches > 0.0 { 1.0 } else { 0.0 };
+        if nodes < 2 { 0.0 } else { self.sampling_rounds() + fetching }
+    }
+
+    /// Returns the number of rounds that sample. A large one sends several requests to a rank.
+    fn sampling_rounds(&self) -> f64 {
+        if self.ranks < 2 {
+            return 0.0;
+        }
+        ((self.requests - self.fetches) / (self.ranks - 1) as f64).min(self.hops as f64)
+    }
+
+    /// Returns the number of requests of a batch on a number of nodes, whose rows of other parts are `growth` times the
+    /// measured ones.
+    pub(super) fn requests(&self, nodes: usize, growth: f64) -> f64 {
+        if nodes < 2 {
+            return 0.0;
+        }
+        let peers = (nodes - 1) as f64;
+        let rounds = self.sampling_rounds();
+        let fetches = if self.fetches > 0.0 { peers.max(self.fetches * growth) } else { 0.0 };
+        let more = self.requests - self.fetches - rounds * (self.ranks - 1) as f64;
+        rounds * peers + fetches + more * growth
     }
 
     /// Returns the factor between the rows of other parts on a cluster and the measured ones.

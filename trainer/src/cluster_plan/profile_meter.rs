@@ -26,6 +26,7 @@ pub(crate) struct ProfileMeter {
     seeds: f64,
     num_gradients: usize,
     anonymous_bytes: u64,
+    hops: usize,
 }
 
 impl ProfileMeter {
@@ -43,6 +44,7 @@ impl ProfileMeter {
             seeds: 0.0,
             num_gradients: 0,
             anonymous_bytes: 0,
+            hops: sampler.num_hops(),
         }
     }
 
@@ -91,10 +93,11 @@ impl ProfileMeter {
             read.remote_bytes as f64,
             read.sent_bytes as f64,
             read.requests as f64,
+            read.fetches as f64,
             read.read_bytes as f64,
         ];
         world.all_reduce(&mut means, ReduceOp::Mean)?;
-        let [batch_cpu, rows, remote_rows, received_bytes, sent_bytes, requests, batch_bytes] =
+        let [batch_cpu, rows, remote_rows, received_bytes, sent_bytes, requests, fetches, batch_bytes] =
             means.map(|sum| sum * per_step);
         let copied = copied_bytes(&self.graph);
         let mut memory = [self.anonymous_bytes, copied];
@@ -116,6 +119,8 @@ impl ProfileMeter {
             received_bytes,
             sent_bytes,
             requests,
+            fetches,
+            hops: self.hops,
             gradient_bytes: (self.num_gradients * size_of::<f32>()) as u64,
             batch_bytes,
             anonymous_bytes: memory[0],
