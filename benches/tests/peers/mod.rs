@@ -173,6 +173,10 @@ fn the_scoring_of_transactions_is_measured() {
     assert!(lines[0].starts_with("edgecut gine ") && lines[1].starts_with("edgecut sage "), "{lines:?}");
 }
 
+fn number_at(results: &Value, pointer: &str) -> f64 {
+    results.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number {pointer} in {results}"))
+}
+
 #[test]
 fn plans_of_clusters_are_compared_with_trainings_on_limited_links() {
     const TEST: &str = "plans_of_clusters_are_compared_with_trainings_on_limited_links";
@@ -197,12 +201,14 @@ fn plans_of_clusters_are_compared_with_trainings_on_limited_links() {
     let runs = results["runs"].as_array().expect("a list of runs");
     assert_eq!(runs.len(), 4);
     for run in runs {
-        let number = |pointer: &str| run.pointer(pointer).and_then(Value::as_f64).expect("a number");
-        let predicted = number("/predicted/remote_rows") * number("/predicted/epoch_steps");
+        let predicted = number_at(run, "/predicted/remote_rows") * number_at(run, "/predicted/epoch_steps");
         // Times depend on the load of this machine, but the batches do not.
-        let ratio = predicted / number("/measured/remote_rows");
+        let ratio = predicted / number_at(run, "/measured/remote_rows");
         assert!((0.8..1.25).contains(&ratio), "{run}");
-        assert!(number("/measured/epoch_seconds") > 0.0 && number("/predicted/epoch_seconds") > 0.0, "{run}");
+        assert!(
+            number_at(run, "/measured/epoch_seconds") > 0.0 && number_at(run, "/predicted/epoch_seconds") > 0.0,
+            "{run}"
+        );
     }
 }
 

@@ -85,8 +85,7 @@ impl<'a> SpacedRows<'a> {
     /// Chooses the node type with the most bytes of features, or if there are no features, the ids of the largest type.
     fn of(graph: &'a Arc<DistGraph>) -> Self {
         let node_types = &graph.part().meta().node_types;
-        let feature_bytes = |of_type: &NodeTypeMeta| of_type.book.num_nodes() * of_type.feature_bytes();
-        let largest = node_types.iter().enumerate().max_by_key(|(_, t)| (feature_bytes(t), t.book.num_nodes()));
+        let largest = node_types.iter().enumerate().max_by_key(|(_, t)| (all_feature_bytes(t), t.book.num_nodes()));
         let (index, of_type) = largest.expect("a graph has a node type");
         let node_type = NodeTypeId(index as u16);
         let has_features = of_type.feature_dim > 0;
@@ -123,6 +122,10 @@ impl<'a> SpacedRows<'a> {
     fn fetch(&self, nodes: Vec<u32>) -> Result<(), SampleError> {
         self.graph.handle().block_on(self.graph.fetch(self.node_type, nodes, self.wanted)).map(drop)
     }
+}
+
+fn all_feature_bytes(of_type: &NodeTypeMeta) -> usize {
+    of_type.book.num_nodes() * of_type.feature_bytes()
 }
 
 /// Returns `count` distinct numbers below `len` at equal distances, or all numbers if there are fewer.
