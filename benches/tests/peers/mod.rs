@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Returns the folder of the programs, if all of them are built. Otherwise reports that the test is skipped.
 fn programs(names: &[&str], test: &str) -> Option<PathBuf> {
@@ -51,7 +52,9 @@ fn talkative_programs(folder: &Path, built: &Path) {
 
 /// Returns whether this process may make network namespaces.
 fn has_namespaces() -> bool {
-    let namespace = format!("peers{}", std::process::id());
+    // Tests of this process ask at the same time.
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let namespace = format!("peers{}x{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
     ["add", "delete"].into_iter().all(|verb| {
         let output = Command::new("ip").args(["netns", verb, &namespace]).output();
         output.is_ok_and(|output| output.status.success())
