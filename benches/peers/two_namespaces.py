@@ -3,24 +3,30 @@
 
 Each rank gets a network namespace, connected to the others by a bridge, and a private /dev/shm, because DistDGL
 distinguishes machines by address and shares arrays by name. In the command, {rank} is replaced by the rank, {addr} by
-its address, {addr0} by the address of rank 0, and {addrs} by all addresses, separated by commas. Needs root and
-iproute2.
+its address, {addr0} by the address of rank 0, and {addrs} by all addresses, separated by commas. --rate and --delay-us
+limit the links, and --cores holds each rank to a share of a core. Needs root and iproute2.
 
 Prints the output of the ranks, then a line of JSON with the bytes that each rank's interface received and sent. The
 namespaces are named after this process and are removed at its end, except after SIGKILL."""
 
 import argparse
+import itertools
 import os
 import signal
+import string
 import subprocess
 import sys
 import threading
 import time
 
+from cpu_share import CpuShare
+from delayed_links import MTU, DelayedLinks, mac
 from measure import report
 
 INTERFACE = "eth0"
 NETWORK = "10.77.0"
+LETTERS = itertools.cycle(string.ascii_lowercase)
+"""The last letters of the names of this process's namespaces."""
 SECONDS_TO_FOLLOW = 20
 """The time that the other ranks have to end after one has failed."""
 
@@ -36,9 +42,14 @@ def ip(*arguments: str) -> str:
 class Machines:
     """The namespaces, their bridge and the ranks that run in them."""
 
-    def __init__(self, count: int, rate: str | None) -> None:
+    def __init__(self, count: int, rate: str | None, delay_us: float = 0, cores: float | None = None) -> None:
         self.rate = rate
-        self.prefix = f"ec{os.getpid()}"
+        self.delay_us = delay_us
+        self.cores = cores
+        self.links: DelayedLinks | None = None
+        self.shares: list[CpuShare] = []
+        # The kernel removes the devices of earlier namespaces later.
+        self.prefix = f"ec{os.getpid()}{next(LETTERS)}"
         self.namespaces = [f"{self.prefix}n{rank}" for rank in range(count)]
         self.addresses = [f"{NETWORK}.{rank + 1}" for rank in range(count)]
         self.ranks: list[subprocess.Popen] = []
@@ -46,26 +57,48 @@ class Machines:
 
     def __enter__(self) -> "Machines":
         try:
-            bridge = f"{self.prefix}b"
-            ip("link", "add", bridge, "type", "bridge")
-            ip("link", "set", bridge, "up")
-            for rank, (name, address) in enumerate(zip(self.namespaces, self.addresses)):
-                port = f"{self.prefix}p{rank}"
+            for name in self.namespaces:
                 ip("netns", "add", name)
-                ip("link", "add", port, "type", "veth", "peer", "name", INTERFACE, "netns", name)
-                ip("link", "set", port, "master", bridge, "up")
+            if self.delay_us:
+                self.connect_by_switch()
+            else:
+                self.connect_by_bridge()
+            for rank, (name, address) in enumerate(zip(self.namespaces, self.addresses)):
                 ip("-n", name, "addr", "add", f"{address}/24", "dev", INTERFACE)
                 ip("-n", name, "link", "set", "lo", "up")
                 ip("-n", name, "link", "set", INTERFACE, "up")
-                if self.rate:
-                    # Limits what each rank sends, and with it both directions of every link.
-                    limit = ["tbf", "rate", self.rate, "burst", "256kb", "latency", "50ms"]
-                    tc = ["tc", "-n", name, "qdisc", "add", "dev", INTERFACE, "root", *limit]
-                    subprocess.run(tc, check=True)
+                if self.cores:
+                    self.shares.append(CpuShare(f"{self.prefix}r{rank}", self.cores))
         except BaseException:
             self.remove()
             raise
         return self
+
+    def connect_by_bridge(self) -> None:
+        """Connects the namespaces by the kernel's bridge."""
+        bridge = f"{self.prefix}b"
+        ip("link", "add", bridge, "type", "bridge")
+        ip("link", "set", bridge, "up")
+        for rank, name in enumerate(self.namespaces):
+            port = f"{self.prefix}p{rank}"
+            ip("link", "add", port, "type", "veth", "peer", "name", INTERFACE, "netns", name)
+            ip("link", "set", port, "master", bridge, "up")
+            if self.rate:
+                # A packet of 64 KB, or a millisecond: a larger burst would exceed the rate after each pause.
+                burst = max(70_000, int(bytes_per_second(self.rate) / 1000))
+                limit = ["root", "tbf", "rate", self.rate, "burst", str(burst), "latency", "50ms"]
+                # What a rank sends, and what it receives.
+                subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", INTERFACE, *limit], check=True)
+                subprocess.run(["tc", "qdisc", "add", "dev", port, *limit], check=True)
+
+    def connect_by_switch(self) -> None:
+        """Connects the namespaces by a switch of this process, whose links have a delay."""
+        ports = [f"{self.prefix}p{rank}" for rank in range(len(self.namespaces))]
+        self.links = DelayedLinks(ports, self.delay_us * 1e-6, bytes_per_second(self.rate) if self.rate else None)
+        for rank, (name, port) in enumerate(zip(self.namespaces, ports)):
+            ip("link", "set", port, "netns", name)
+            ip("-n", name, "link", "set", port, "name", INTERFACE, "address", mac(rank), "mtu", str(MTU))
+        self.links.start()
 
     def __exit__(self, *_: object) -> None:
         self.remove()
@@ -75,8 +108,9 @@ class Machines:
         environment = os.environ | {"GLOO_SOCKET_IFNAME": INTERFACE, "TP_SOCKET_IFNAME": INTERFACE}
         own_shm = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$@"', "sh"]
         for rank, name in enumerate(self.namespaces):
+            words = ["ip", "netns", "exec", name, *own_shm, *(self.fill_in(word, rank) for word in command)]
             process = subprocess.Popen(
-                ["ip", "netns", "exec", name, *own_shm, *(self.fill_in(word, rank) for word in command)],
+                self.shares[rank].command(words) if self.shares else words,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -144,9 +178,21 @@ class Machines:
                     pass
         for process in self.ranks:
             process.wait()
+        for share in self.shares:
+            share.remove()
+        if self.links:
+            self.links.end()
         for name in self.namespaces:
             quietly("netns", "del", name)
         quietly("link", "del", f"{self.prefix}b")
+
+
+def bytes_per_second(rate: str) -> float:
+    """Parses a rate in the format of tc, such as `100mbit`."""
+    for unit, bits in (("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3)):
+        if rate.endswith(unit):
+            return float(rate.removesuffix(unit)) * bits / 8
+    raise ValueError(f"{rate} is not a rate in gbit, mbit or kbit")
 
 
 def quietly(*arguments: str) -> str:
@@ -159,11 +205,13 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=900, help="seconds")
     parser.add_argument("--rate", help="limit of each rank's network in the format of tc: 1gbit")
+    parser.add_argument("--delay-us", type=float, default=0, help="microseconds from one rank to another")
+    parser.add_argument("--cores", type=float, help="cores of each rank, or a share of one")
     parser.add_argument("command", nargs="+", help="command of every rank, after --")
     args = parser.parse_args()
     # SIGTERM must run the cleanup, like Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with Machines(args.ranks, args.rate) as machines:
+    with Machines(args.ranks, args.rate, args.delay_us, args.cores) as machines:
         machines.start(args.command)
         well = machines.wait(args.timeout)
         report("two_namespaces", statuses=[p.poll() for p in machines.ranks], traffic=machines.traffic())

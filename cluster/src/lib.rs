@@ -87,6 +87,7 @@ mod timeouts;
 mod token;
 
 pub use cluster::Cluster;
+pub use collectives::all_reduce::AllReduceCost;
 pub use collectives::group::{MAX_GATHER_BYTES, ProcessGroup};
 pub use collectives::reduce::{Reduce, ReduceOp};
 pub use collectives::{doubling, ring};

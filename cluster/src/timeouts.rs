@@ -38,6 +38,10 @@ pub(crate) const VERSION_ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 pub(crate) const USER_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause before the next attempt to connect to a peer that has closed the connection.
 pub(crate) const CONNECT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// The pause after the first attempt to reach rank 0. It doubles with each further attempt. It is short, since the ranks of a
+/// machine start together, and rank 0 may be some milliseconds behind.
+pub(crate) const MIN_MASTER_RETRY_INTERVAL: Duration = Duration::from_millis(5);
+pub(crate) const MAX_MASTER_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// The longest plausible difference between the start times of a job's processes. A process that started earlier than
 /// that, compared with rank 0 or with another process of its rank, may be left over from an earlier attempt.
 pub(crate) const MAX_START_DIFFERENCE: Duration = Duration::from_secs(5);

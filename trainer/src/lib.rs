@@ -6,6 +6,7 @@
 //! - [`gradients`]: gradients and parameters as one flat vector, for collectives;
 //! - [`checkpoint`]: the state of a training, for runs that continue after an interruption;
 //! - [`model_file`]: saved models in safetensors format;
+//! - [`cluster_plan`]: a prediction of the cost of a training on a cluster;
 //! - [`train_node`]: prediction of classes, labels or numbers of nodes over all ranks, a sequence of [`step_gradients`];
 //! - [`link`]: link prediction;
 //! - [`edge`]: prediction of classes, labels or numbers of edges;
@@ -19,6 +20,7 @@
 mod backends;
 mod batch_input;
 pub mod checkpoint;
+pub mod cluster_plan;
 mod drop_edges;
 pub mod edge;
 mod edge_type_name;

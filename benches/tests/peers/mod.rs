@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Returns the folder of the programs, if all of them are built. Otherwise reports that the test is skipped.
 fn programs(names: &[&str], test: &str) -> Option<PathBuf> {
@@ -51,7 +52,9 @@ fn talkative_programs(folder: &Path, built: &Path) {
 
 /// Returns whether this process may make network namespaces.
 fn has_namespaces() -> bool {
-    let namespace = format!("peers{}", std::process::id());
+    // Tests of this process ask at the same time.
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let namespace = format!("peers{}x{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
     ["add", "delete"].into_iter().all(|verb| {
         let output = Command::new("ip").args(["netns", verb, &namespace]).output();
         output.is_ok_and(|output| output.status.success())
@@ -185,4 +188,65 @@ fn the_scoring_of_transactions_is_measured() {
     };
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].starts_with("edgecut gine ") && lines[1].starts_with("edgecut sage "), "{lines:?}");
+}
+
+fn number_at(results: &Value, pointer: &str) -> f64 {
+    results.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number {pointer} in {results}"))
+}
+
+#[test]
+fn plans_of_clusters_are_compared_with_trainings_on_limited_links() {
+    const TEST: &str = "plans_of_clusters_are_compared_with_trainings_on_limited_links";
+    let Some(built) = programs(&["train", "partition-graph"], TEST) else { return };
+    if !python_has(Command::new("python3"), "json", TEST) {
+        return;
+    }
+    if !has_namespaces() {
+        return skip(Need::Namespaces, TEST, "`ip netns add` fails");
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let work = dir.path().join("work");
+    // The second link is a switch of the script, which delays frames.
+    let flags = ["--ranks=2,3", "--links=50mbit,50mbit:500", "--cores=0.3", "--epochs=2", "--plan-steps=3"];
+    let sizes = ["--num-nodes=3000", "--avg-degree=8", "--train-flags=--num-neighbors 5,5 --batch-size 256"];
+    let mut args: Vec<&dyn AsRef<OsStr>> = vec![&work, &"--bin", &built];
+    args.extend(flags.iter().chain(&sizes).map(|flag| flag as &dyn AsRef<OsStr>));
+    let printed = succeeded(&run_script("benches/scaling.py", &args));
+    assert_eq!(printed.lines().filter(|line| line.starts_with("| 50mbit")).count(), 4, "{printed}");
+    let text = std::fs::read_to_string(work.join("results.json")).expect("the results");
+    let results: Value = serde_json::from_str(&text).expect("the results are JSON");
+    let runs = results["runs"].as_array().expect("a list of runs");
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        let predicted = number_at(run, "/predicted/remote_rows") * number_at(run, "/predicted/epoch_steps");
+        // Times depend on the load of this machine, but the batches do not.
+        let ratio = predicted / number_at(run, "/measured/remote_rows");
+        assert!((0.8..1.25).contains(&ratio), "{run}");
+        assert!(
+            number_at(run, "/measured/epoch_seconds") > 0.0 && number_at(run, "/predicted/epoch_seconds") > 0.0,
+            "{run}"
+        );
+    }
+}
+
+#[test]
+fn the_start_of_a_job_is_measured() {
+    const TEST: &str = "the_start_of_a_job_is_measured";
+    let Some(built) = programs(&["train", "partition-graph", "launch"], TEST) else { return };
+    if !python_has(Command::new("python3"), "json", TEST) {
+        return;
+    }
+    if !Path::new("/usr/sbin/sshd").exists() {
+        return skip(Need::Namespaces, TEST, "/usr/sbin/sshd is missing: install openssh-server");
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let work = dir.path().join("work");
+    let args: [&dyn AsRef<OsStr>; 6] = [&work, &"--bin", &built, &"--ranks=4", &"--rounds=1", &"--num-nodes=1000"];
+    let printed = succeeded(&run_script("benches/start.py", &args));
+    let lines: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert_eq!([&lines[0]["command"], &lines[1]["command"]], ["train", "launch"], "{printed}");
+    for line in &lines {
+        let [connected, first] = ["connected_s", "first_step_s"].map(|stage| line[stage].as_f64().expect("seconds"));
+        assert!(0.0 < connected && connected <= first, "{line}");
+    }
 }

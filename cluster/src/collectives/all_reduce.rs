@@ -29,6 +29,64 @@ const MIN_CHUNK_BYTES: usize = 64 * 1024;
 /// The target size of all chunks in flight: a part of a core's second-level cache.
 const CACHED_BYTES: usize = 1024 * 1024;
 
+/// An algorithm of the all-reduce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Algorithm {
+    /// Recursive doubling.
+    Doubling,
+    /// Each vector goes round the ring, and each rank reduces all of them.
+    Passed,
+    /// The ring all-reduce.
+    Ring,
+}
+
+impl Algorithm {
+    /// Returns the algorithm for a vector of `bytes` bytes on several ranks.
+    fn of(bytes: usize, ranks: usize) -> Self {
+        if doubling::pays(bytes, ranks) {
+            Self::Doubling
+        } else if ranks < doubling::MIN_WORLD && bytes.saturating_mul(ranks) <= MAX_PASSED_BYTES {
+            Self::Passed
+        } else {
+            Self::Ring
+        }
+    }
+}
+
+/// The messages of an all-reduce that one rank receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllReduceCost {
+    /// The number of messages that follow each other. Each takes the delay of the network.
+    pub messages: usize,
+    /// The bytes of all messages. A rank sends as many.
+    pub bytes: usize,
+}
+
+impl AllReduceCost {
+    /// Returns the cost of an all-reduce of a vector of `bytes` bytes.
+    ///
+    /// ```
+    /// use edgecut_cluster::AllReduceCost;
+    /// // A small vector goes to a neighbor and comes back; a large one takes the ring.
+    /// assert_eq!(AllReduceCost::new(1000, 2), AllReduceCost { messages: 1, bytes: 1000 });
+    /// assert_eq!(AllReduceCost::new(100_000_000, 4), AllReduceCost { messages: 6, bytes: 150_000_000 });
+    /// ```
+    pub fn new(bytes: usize, ranks: usize) -> Self {
+        if ranks < 2 {
+            return Self::default();
+        }
+        match Algorithm::of(bytes, ranks) {
+            Algorithm::Doubling => Self { messages: doubling::hops(ranks), bytes: doubling::hops(ranks) * bytes },
+            Algorithm::Passed => Self { messages: ranks - 1, bytes: (ranks - 1) * bytes },
+            Algorithm::Ring => {
+                let messages = 2 * (ranks - 1);
+                // Each message is a chunk, one vector divided by the number of ranks.
+                Self { messages, bytes: (messages as u128 * bytes as u128 / ranks as u128) as usize }
+            }
+        }
+    }
+}
+
 impl ProcessGroup {
     /// Runs an all-reduce, or a barrier, by the algorithm that suits the size of `data`.
     pub(crate) fn reduce<T: Reduce>(
@@ -45,13 +103,11 @@ impl ProcessGroup {
         if self.size() == 1 {
             return Ok(());
         }
-        if doubling::pays(data_bytes, self.size()) {
-            return self.reduce_by_doubling(&header, data, &mut merge);
+        match Algorithm::of(data_bytes, self.size()) {
+            Algorithm::Doubling => self.reduce_by_doubling(&header, data, &mut merge),
+            Algorithm::Passed => self.reduce_passed(&header, data, &mut merge),
+            Algorithm::Ring => self.reduce_large(&header, data, &mut merge),
         }
-        if self.size() < doubling::MIN_WORLD && data_bytes.saturating_mul(self.size()) <= MAX_PASSED_BYTES {
-            return self.reduce_passed(&header, data, &mut merge);
-        }
-        self.reduce_large(&header, data, &mut merge)
     }
 
     /// Gathers the vectors of all ranks round the ring, then reduces them in rank order.

@@ -4,6 +4,8 @@ use crate::timeouts::ANSWER_TIMEOUT;
 use crate::timeouts::CONNECTION_CHECK_INTERVAL;
 use crate::timeouts::FAILED_RENDEZVOUS_TIMEOUT;
 use crate::timeouts::JOIN_EXTRA_TIMEOUT;
+use crate::timeouts::MAX_MASTER_RETRY_INTERVAL;
+use crate::timeouts::MIN_MASTER_RETRY_INTERVAL;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -322,7 +324,7 @@ fn register(
 /// Connects to rank 0, which may start later than this process.
 fn reach_master(config: &ClusterConfig) -> Result<SecureStream, ClusterError> {
     let deadline = Instant::now() + config.rendezvous_timeout();
-    let mut pause = Duration::from_millis(50);
+    let mut pause = MIN_MASTER_RETRY_INTERVAL;
     loop {
         let obstacle = match try_master(config, deadline) {
             Ok(stream) => return Ok(stream),
@@ -337,7 +339,7 @@ fn reach_master(config: &ClusterConfig) -> Result<SecureStream, ClusterError> {
             });
         }
         std::thread::sleep(pause);
-        pause = (2 * pause).min(Duration::from_millis(500));
+        pause = (2 * pause).min(MAX_MASTER_RETRY_INTERVAL);
     }
 }
 

@@ -106,6 +106,9 @@ impl DistGraph {
     ) -> Result<NodeAttributes, SampleError> {
         let shape = self.shape(node_type, wanted)?;
         let num_nodes = nodes.len();
+        if wanted.features {
+            self.traffic.count_read(node_type.index(), num_nodes, num_nodes * shape.feature_dim * size_of::<f32>());
+        }
         let this = self.clone();
         let ahead = ahead.cloned();
         let of_batch = ahead.clone();
@@ -143,6 +146,7 @@ impl DistGraph {
                 self.traffic.count_fetched(node_type.index(), rows.len());
             }
             for rows in rows.chunks(per_piece) {
+                self.traffic.count_fetch();
                 let peer = peer.clone();
                 let reply_bytes = shape.bytes_per_node * rows.len();
                 let request = FetchRequest { node_type, wanted, rows: bytes_of(rows.to_vec()) };

@@ -13,6 +13,8 @@ pub struct Traffic {
     features: Vec<OfNodeType>,
     /// By edge type.
     hops: Vec<OfEdgeType>,
+    /// Requests for attributes of nodes.
+    fetches: AtomicU64,
     /// Batches that were taken from a loader.
     taken_batches: AtomicU64,
     /// The sum, over these batches, of the finished batches that waited then.
@@ -28,9 +30,11 @@ struct OfPeer {
     wait_nanos: AtomicU64,
 }
 
-/// The features of other parts' nodes of one type.
+/// The features of nodes of one type.
 #[derive(Debug, Default)]
 struct OfNodeType {
+    read_nodes: AtomicU64,
+    read_bytes: AtomicU64,
     fetched_nodes: AtomicU64,
     shared_nodes: AtomicU64,
     cached_nodes: AtomicU64,
@@ -54,14 +58,22 @@ struct OfEdgeType {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCount {
+    /// Nodes whose features batches have read, from any part, counted once per batch.
+    pub read_nodes: u64,
+    /// The bytes of these features in the memory of batches.
+    pub read_bytes: u64,
     /// Nodes of other parts whose features came over the network, counted once per batch.
     pub remote_nodes: u64,
     /// The part of these nodes whose features came with the reply to another batch.
     pub shared_nodes: u64,
     /// Bytes of payload received from other parts.
     pub remote_bytes: u64,
+    /// Bytes of payload sent with requests to other parts.
+    pub sent_bytes: u64,
     /// Requests sent to other parts.
     pub requests: u64,
+    /// The part of these requests that asks for attributes of nodes.
+    pub fetches: u64,
     /// Nodes of other parts whose features came from the cache of this machine, counted once per batch.
     pub cached_nodes: u64,
     /// Bytes of these features, as they would have been received.
@@ -122,6 +134,7 @@ impl Traffic {
             peers: (0..num_peers).map(|_| OfPeer::default()).collect(),
             features: (0..num_node_types).map(|_| OfNodeType::default()).collect(),
             hops: (0..num_edge_types).map(|_| OfEdgeType::default()).collect(),
+            fetches: AtomicU64::default(),
             taken_batches: AtomicU64::default(),
             ready_batches: AtomicU64::default(),
         }
@@ -151,6 +164,17 @@ impl Traffic {
         add(&self.peers[rank].wait_nanos, wait.as_nanos() as u64);
     }
 
+    /// Counts nodes whose features a batch reads, and the bytes of these features in its memory.
+    pub(crate) fn count_read(&self, node_type: usize, nodes: usize, bytes: usize) {
+        add(&self.features[node_type].read_nodes, nodes as u64);
+        add(&self.features[node_type].read_bytes, bytes as u64);
+    }
+
+    /// Counts a request for attributes of nodes, which also counts as a request to a rank.
+    pub(crate) fn count_fetch(&self) {
+        add(&self.fetches, 1);
+    }
+
     /// Counts nodes whose features are fetched from another part.
     pub(crate) fn count_fetched(&self, node_type: usize, nodes: usize) {
         add(&self.features[node_type].fetched_nodes, nodes as u64);
@@ -170,13 +194,19 @@ impl Traffic {
     /// Returns the current totals over all peers and node types.
     pub fn count(&self) -> TrafficCount {
         let mut count = TrafficCount {
+            fetches: get(&self.fetches),
             taken_batches: get(&self.taken_batches),
             ready_batches: get(&self.ready_batches),
             ..TrafficCount::default()
         };
         for peer in &self.peers {
             count.remote_bytes += get(&peer.received_bytes);
+            count.sent_bytes += get(&peer.sent_bytes);
             count.requests += get(&peer.requests);
+        }
+        for features in &self.features {
+            count.read_nodes += get(&features.read_nodes);
+            count.read_bytes += get(&features.read_bytes);
         }
         for features in self.by_node_type() {
             count.remote_nodes += features.fetched_nodes + features.shared_nodes;
@@ -228,14 +258,35 @@ fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
+impl std::ops::AddAssign for TrafficCount {
+    fn add_assign(&mut self, more: Self) {
+        self.read_nodes += more.read_nodes;
+        self.read_bytes += more.read_bytes;
+        self.remote_nodes += more.remote_nodes;
+        self.shared_nodes += more.shared_nodes;
+        self.remote_bytes += more.remote_bytes;
+        self.sent_bytes += more.sent_bytes;
+        self.requests += more.requests;
+        self.fetches += more.fetches;
+        self.cached_nodes += more.cached_nodes;
+        self.cached_bytes += more.cached_bytes;
+        self.taken_batches += more.taken_batches;
+        self.ready_batches += more.ready_batches;
+    }
+}
+
 impl std::ops::Sub for TrafficCount {
     type Output = Self;
     fn sub(self, before: Self) -> Self {
         Self {
+            read_nodes: self.read_nodes - before.read_nodes,
+            read_bytes: self.read_bytes - before.read_bytes,
             remote_nodes: self.remote_nodes - before.remote_nodes,
             shared_nodes: self.shared_nodes - before.shared_nodes,
             remote_bytes: self.remote_bytes - before.remote_bytes,
+            sent_bytes: self.sent_bytes - before.sent_bytes,
             requests: self.requests - before.requests,
+            fetches: self.fetches - before.fetches,
             cached_nodes: self.cached_nodes - before.cached_nodes,
             cached_bytes: self.cached_bytes - before.cached_bytes,
             taken_batches: self.taken_batches - before.taken_batches,

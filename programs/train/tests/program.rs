@@ -3,6 +3,7 @@
 mod bf16;
 #[path = "checkpoints/main.rs"]
 mod checkpoints;
+mod cluster_plan;
 mod drop_edge;
 mod edges;
 mod encryption;

@@ -56,6 +56,9 @@ settings! {
         pub warm_start: Option<WarmStart> = None;
         /// The checkpoints of the run, and the one to continue from; `None` writes none.
         pub checkpoints: Option<Checkpoints> = None;
+        /// The number of steps to measure instead of training ([`Observer::profiled`](crate::Observer::profiled)); `None`
+        /// trains. The loaders must make each batch on request.
+        pub profiled_steps: Option<usize> = None;
     }
 }
 

@@ -19,6 +19,7 @@ mod fitted;
 mod freeze;
 mod learning_rate;
 mod observer;
+mod profile;
 mod progress;
 mod resumed;
 mod run;
@@ -74,6 +75,7 @@ type FittedBy<T, B, M, C> = Fitted<
 ///
 /// [`FitConfig::warm_start`] replaces the weights of `model`, and [`FitConfig::freeze`] keeps some of them.
 /// [`FitConfig::checkpoints`] stores the state of the run, and continues from a stored one.
+/// [`FitConfig::profiled_steps`] measures steps instead of training, and the result has no scores.
 ///
 /// # Errors
 /// An error of the task or the observer, a failure of the job, or a loss that is not finite. [`TrainError::Stopped`] if
@@ -88,6 +90,9 @@ pub fn fit<B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelS
 ) -> Result<FittedBy<T, B, M, C>, TrainError> {
     config.check().map_err(|what| TrainError::Config { what })?;
     let (mut run, mut model) = Run::start(task, model, settings, config, world, observer)?;
+    if let Some(steps) = config.profiled_steps {
+        return run.profile(model, steps);
+    }
     while !run.progress.is_done(config) {
         model = run.train_epoch(model)?;
     }

@@ -1,6 +1,7 @@
 //! Progress reports of training.
 
 use super::epoch_clock::EpochCost;
+use crate::cluster_plan::BatchProfile;
 use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::memory::parameter_count::ParameterCount;
 use crate::model_file::{BestModel, WarmStartReport};
@@ -75,6 +76,9 @@ pub trait Observer<S> {
 
     /// Called once when training starts, with the number of trained values.
     fn started(&mut self, _parameters: ParameterCount) {}
+
+    /// Called with the measured costs if [`FitConfig::profiled_steps`](crate::FitConfig::profiled_steps) asks for them.
+    fn profiled(&mut self, _profile: &BatchProfile) {}
 
     /// Called after each step.
     fn step(&mut self, _report: &StepReport) {}

@@ -22,15 +22,15 @@ use std::time::Instant;
 
 /// A training of a model on this rank. The optimizer consumes the model at each step, so that functions take and return it.
 pub(super) struct Run<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C> {
-    task: T,
-    settings: C,
-    config: &'a FitConfig,
+    pub(super) task: T,
+    pub(super) settings: C,
+    pub(super) config: &'a FitConfig,
     selection: Selection,
     optimizer: AnyOptimizer<B, M>,
     pub(super) progress: Progress<ScoresOf<T, B, M>>,
     checkpointer: Option<Checkpointer>,
-    world: &'a mut ProcessGroup,
-    observer: &'a mut dyn Observer<ScoresOf<T, B, M>>,
+    pub(super) world: &'a mut ProcessGroup,
+    pub(super) observer: &'a mut dyn Observer<ScoresOf<T, B, M>>,
 }
 
 impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSettings> Run<'a, B, M, T, C> {
@@ -161,7 +161,7 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
     }
 
     /// Updates the model by the gradients of a step, or adds them to the gradients of earlier steps.
-    fn update(
+    pub(super) fn update(
         &mut self,
         mut model: M,
         mut gradients: StepGradients,

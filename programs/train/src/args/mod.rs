@@ -6,6 +6,7 @@ pub(crate) mod device;
 pub(crate) mod dialect;
 pub(crate) mod graph;
 pub(crate) mod objective;
+pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod sampling;
 pub(crate) mod start;
@@ -232,6 +233,11 @@ pub(crate) fn ratio(text: &str) -> Result<f64, String> {
 pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(format!("{text} is not a finite number ≥ 0")) }
+}
+
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if value.is_finite() && value > 0.0 { Ok(value) } else { Err(format!("{text} is not a finite number > 0")) }
 }
 
 /// Returns true for the name of a metric of any task.

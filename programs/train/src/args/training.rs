@@ -1,6 +1,7 @@
 //! The flags of the model and its training.
 
 use crate::args::conv::{ConvArgs, OnNodes};
+use crate::args::plan::{Plan, PlanArgs};
 use crate::args::sampling::SamplingArgs;
 use crate::args::start::StartArgs;
 use crate::args::{NumNeighborsArg, num_neighbors, ratio};
@@ -96,6 +97,9 @@ pub(crate) struct TrainingArgs {
     /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
     #[arg(long, help_heading = "Output")]
     pub(crate) stats: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) plan: PlanArgs,
 }
 
 /// The most edges, counted for each layer and batch, for which validation takes all neighbors by default. A core
@@ -178,7 +182,8 @@ impl TrainingArgs {
             eval_num_neighbors,
             eval_layer_wise: (self.eval == EvalName::LayerWise).then(LayerWiseConfig::default),
             fit,
-            concurrency: self.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
+            // A plan measures batches and steps separately.
+            concurrency: if self.plan.plan_cluster { 0 } else { self.batches_ahead(num_workers) },
             prefetch_bytes: usize::try_from(self.prefetch_bytes).unwrap_or(usize::MAX),
             cpu_cache: self.cpu_cache(),
             device_memory,
@@ -207,6 +212,16 @@ impl TrainingArgs {
             return None;
         }
         Some(vec![Fanout::All; num_hops].into())
+    }
+
+    /// Returns the number of batches that a process with this number of sampling threads makes at the same time.
+    fn batches_ahead(&self, num_workers: usize) -> usize {
+        self.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize)
+    }
+
+    /// Returns the plan of a cluster if there is to be one.
+    pub(crate) fn cluster_plan(&self) -> Option<Plan> {
+        self.plan.plan(self.batches_ahead(self.plan.cores() as usize))
     }
 
     fn cpu_cache(&self) -> Option<CpuCache> {

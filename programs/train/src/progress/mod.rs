@@ -5,6 +5,7 @@ pub(crate) mod live_page;
 pub(crate) mod metrics_file;
 pub(crate) mod monitor;
 pub(crate) mod named_values;
+pub(crate) mod plan_table;
 pub(crate) mod reporter;
 pub(crate) mod run_facts;
 pub(crate) mod tensorboard;

@@ -1,5 +1,6 @@
 //! Progress output of rank 0, metrics and saved models. The other ranks print nothing.
 
+use crate::args::plan::Plan;
 use crate::args::run::RunArgs;
 use crate::args::{OutputArgs, WholeArgs};
 use crate::exit::UsageError;
@@ -9,6 +10,7 @@ use crate::progress::epoch_table::{EpochRow, details, epoch_line, epoch_table, s
 use crate::progress::metrics_file::{MetricsFile, line_of};
 use crate::progress::monitor::Monitor;
 use crate::progress::named_values::NamedValues;
+use crate::progress::plan_table::ClusterPlan;
 use crate::progress::tensorboard::EventFile;
 use crate::report;
 use crate::run_page::{decision_words, percent, shown_metric};
@@ -20,6 +22,7 @@ use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{META_FILE, Meta, Report, Split};
 use edgecut_status::{StatusServer, serve_status};
+use edgecut_trainer::cluster_plan::BatchProfile;
 use edgecut_trainer::inference::InferenceStep;
 use edgecut_trainer::metrics::OfClass;
 use edgecut_trainer::model_file::{ModelSaver, TrainedOn};
@@ -57,6 +60,8 @@ pub(crate) struct Reporter {
     best_epoch: u64,
     /// The epochs of this process, and of the metrics file before a checkpoint, for a table at the end.
     rows: Vec<EpochRow>,
+    /// The measured costs of a plan.
+    profile: Option<BatchProfile>,
 }
 
 impl Reporter {
@@ -120,6 +125,7 @@ impl Reporter {
             last_epoch: kept_epochs.unwrap_or(0),
             best_epoch: 0,
             rows,
+            profile: None,
         })
     }
 
@@ -295,6 +301,16 @@ impl Reporter {
         Ok(())
     }
 
+    /// Reports the costs on the clusters of a plan.
+    pub(crate) fn cluster_plan(&mut self, plan: &Plan) -> anyhow::Result<()> {
+        let profile = self.profile.context("the training told no costs of its steps")?;
+        let predicted = ClusterPlan::new(profile, plan);
+        if self.finish(&predicted)? {
+            result!("{}", predicted.text())?;
+        }
+        Ok(())
+    }
+
     /// Appends a line about the classes of the test data to the metrics file.
     fn line_of_classes(&mut self, event: &str, mut line: Value, classes: Option<&[String]>) -> anyhow::Result<()> {
         line["split"] = json!("test");
@@ -370,6 +386,10 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         self.reporter.say(&format!("training {parameters}"));
         self.reporter.monitor.epoch_begins();
         self.reporter.progress.epoch_begins();
+    }
+
+    fn profiled(&mut self, profile: &BatchProfile) {
+        self.reporter.profile = Some(*profile);
     }
 
     fn step(&mut self, report: &StepReport) {

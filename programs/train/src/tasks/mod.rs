@@ -16,6 +16,7 @@ pub(crate) use run::TaskArgs;
 
 use crate::args::PartArgs;
 use crate::args::objective::ObjectiveArgs;
+use crate::args::plan::Plan;
 use crate::args::run::RunArgs;
 use crate::args::start::StartArgs;
 use crate::exit::UsageError;
@@ -232,6 +233,11 @@ pub(crate) trait TaskFlags: Args + Serialize + Debug {
         flags: &impl Serialize,
         work: impl FnOnce(&mut TaskJob<'_, Self::Data>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()>;
+
+    /// Returns the plan of a cluster if there is to be one instead of a training.
+    fn cluster_plan(&self) -> Option<Plan> {
+        None
+    }
 
     /// Describes the data.
     fn describe(data: &Arc<Self::Data>) -> DataDescription;

@@ -2,6 +2,7 @@
 
 use crate::args::PartArgs;
 use crate::args::device::DeviceMemoryArgs;
+use crate::args::plan::Plan;
 use crate::args::run::RunArgs;
 use crate::args::sampling::SamplingArgs;
 use crate::args::start::StartArgs;
@@ -76,6 +77,10 @@ where
         &self.training.start
     }
 
+    fn cluster_plan(&self) -> Option<Plan> {
+        self.training.cluster_plan()
+    }
+
     fn with_data(
         &self,
         args: &RunArgs,
@@ -93,6 +98,9 @@ where
         graph_session::run(&args.job, &self.part, rank, labels, flags, |job| {
             if self.training.isolated {
                 reported_once(check_isolated(&job.graph), job.graph.cluster(), job.world)?;
+            }
+            if self.training.plan.plan_cluster {
+                reported_once(check_plan(&job.graph, rank), job.graph.cluster(), job.world)?;
             }
             let data = job.graph.clone();
             let cluster = job.graph.cluster();
@@ -146,6 +154,23 @@ fn check_isolated(graph: &DistGraph) -> anyhow::Result<()> {
         return Ok(());
     };
     bail!(UsageError(format!("--isolated {why}")))
+}
+
+/// Rejects `--plan-cluster` if the job does not show the cost of rows of other parts.
+fn check_plan(graph: &DistGraph, rank: &Rank) -> anyhow::Result<()> {
+    let why = if graph.is_client() {
+        "does not support --servers: give each process its part by --dataset-root-dir"
+    } else if rank.gpu.is_some() {
+        "measures CPU time: add --device cpu"
+    } else if graph.cluster().world_size() == 1 {
+        "needs the cost of rows of other parts: start a process per part, which may all run on this machine \
+         (--nproc-per-node)"
+    } else if graph.part().meta().num_parts as usize != graph.cluster().world_size() {
+        "needs a part for each process: start as many processes as there are parts, or partition the graph again"
+    } else {
+        return Ok(());
+    };
+    bail!(UsageError(format!("--plan-cluster {why}")))
 }
 
 impl<T, S, O> TaskArgs<T>

@@ -54,6 +54,9 @@ impl<T: TaskProgram> JobCommand for TaskArgs<T> {
     }
 
     fn why_no_score(&self) -> Option<&'static str> {
+        if self.own.cluster_plan().is_some() {
+            return Some("--plan-cluster trains nothing, so there is no score to compare: leave it out");
+        }
         T::why_no_score(self)
     }
 
@@ -96,6 +99,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<Option<Stopped>> {
     let TaskArgs { own, run, .. } = args;
+    let plan = own.cluster_plan();
     let load_model = run.output.load_model.as_deref();
     let about_data = T::choose(args, &mut config, &job.data)?;
     let classes = T::class_names(args, &config, &job.data)?;
@@ -117,6 +121,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
         chosen.push(("metric", serde_json::to_string(&metric)?));
     }
     fit.checkpoints = checkpoints(args, fit.num_epochs, &chosen, termination, job)?;
+    fit.profiled_steps = plan.as_ref().map(|plan| plan.num_steps);
     let checkpoints = fit.checkpoints.as_ref();
     let continues = checkpoints.is_some_and(|checkpoints| checkpoints.resumed().is_some());
     if new_embeddings.is_some() && !continues && load_model.is_none() && own.start().init_from.is_none() {
@@ -164,6 +169,12 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
         }
     };
     let mut reporter = reporter.reporter;
+    if let Some(mut plan) = plan {
+        if let Some(dir) = own.dataset_root_dir() {
+            plan.find_cuts(dir)?;
+        }
+        return reporter.cluster_plan(&plan).map(|()| None);
+    }
     own.report(&mut reporter, job)?;
     outcome.report(&mut reporter, classes.as_deref())?;
     reporter.write_report()?;
