@@ -77,7 +77,7 @@ impl PartNodes {
     }
 
     /// Returns the label at a position, counted from 0. Arrays are shared.
-    pub(super) fn label(&self, at: usize) -> PartLabel {
+    pub(crate) fn label(&self, at: usize) -> PartLabel {
         match at.checked_sub(1) {
             Some(at) => self.more_labels[at].clone(),
             None => {

@@ -90,8 +90,12 @@ fn read_and_update(
     terminal: &Terminal,
 ) -> anyhow::Result<(UpdateReport, Vec<DroppedRows>)> {
     let dir = &args.dir;
-    let parts =
-        (0..meta.num_parts).map(|part| Part::open(dir, DiskPartId(part), true)).collect::<Result<Vec<_>, _>>()?;
+    let mut parts = Vec::with_capacity(meta.num_parts as usize);
+    for part in (0..meta.num_parts).map(DiskPartId) {
+        let part = Part::open(dir, part, true)?;
+        part.release_pages();
+        parts.push(part);
+    }
     let transforms = if meta.has_transforms { Transforms::read(dir)? } else { Transforms::default() };
     let options = TableOptions {
         seed: meta.provenance.seed,
@@ -154,6 +158,7 @@ fn known_graph(dir: &Path, meta: &Meta, parts: &[Part]) -> anyhow::Result<KnownG
         let mut splits = vec![KnownSplit::Open; of_type.book.num_nodes()];
         for part in parts {
             mark_decided(part.nodes(t), of_type.is_labeled(), &mut splits);
+            part.release_pages();
         }
         let has_attributes = of_type.feature_dim > 0 || of_type.is_labeled() || of_type.has_times;
         node_types.push(KnownNodes {
