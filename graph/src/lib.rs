@@ -68,4 +68,7 @@ pub use share::Share;
 pub use small_graphs::{AttributeRows, GraphData, GraphDataset, GraphView, OneHotLabels};
 pub use time_unit::TimeUnit;
 pub use unique_keys::check_unique_keys;
-pub use update::{EdgeUpdate, GraphUpdate, NodeUpdate, RemovedCounts, UpdatedGraph, known_pairs, update_parts};
+pub use update::{
+    EdgeUpdate, GraphUpdate, Neighbor, NewNodes, NodeUpdate, PartQuantities, PartsUpdate, RemovedCounts, UpdateRules,
+    UpdatedEdges, UpdatedParts, known_pairs,
+};

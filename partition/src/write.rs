@@ -2,7 +2,8 @@
 
 use crate::staging::Staging;
 use crate::{
-    Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, methods::constraints, staging,
+    Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, methods::constraints,
+    methods::constraints::GraphSizes, staging,
 };
 use edgecut_graph::part_writer::{self, ExtraFiles, Grouped, WriteError, WriteOptions, WriteProgress};
 use edgecut_graph::{Dataset, HoldOutChoice, HotnessRule, Meta, NodeData, Provenance, Workspace};
@@ -44,12 +45,17 @@ pub(crate) fn write_grouped(
     progress.phase(Phase::Writing);
     let meta =
         part_writer::write_parts_with(dataset, &assignment.parts, options, staging.dir(), &Written(progress), extra)?;
+    commit(staging, progress)?;
+    Ok(meta)
+}
+
+/// Moves complete parts to their destination.
+pub(crate) fn commit(staging: Staging, progress: &dyn Progress) -> Result<(), PartitionError> {
     // The last chance to stop: a commit is never undone.
     if progress.cancelled() {
         return Err(PartitionError::Cancelled);
     }
-    staging.commit()?;
-    Ok(meta)
+    staging.commit()
 }
 
 /// Checks that every type has a folder name of its own.
@@ -73,7 +79,7 @@ pub(crate) fn check_hotness(node_types: &[NodeData], options: &PartitionOptions)
 }
 
 /// The caller's progress, in the form that the file writer reports to.
-struct Written<'a>(&'a dyn Progress);
+pub(crate) struct Written<'a>(pub(crate) &'a dyn Progress);
 
 impl WriteProgress for Written<'_> {
     fn written(&self, done: u64, total: u64) {
@@ -96,7 +102,8 @@ impl From<WriteError> for PartitionError {
 
 /// Returns the options of the file writer. `is_by_method` is false for an assignment that was given.
 pub(crate) fn write_options(dataset: &Grouped, is_by_method: bool, options: &PartitionOptions) -> WriteOptions {
-    let balance = if is_by_method { constraints::effective_balance(dataset, options) } else { Vec::new() };
+    let balance =
+        if is_by_method { constraints::effective_balance(&GraphSizes::of(dataset), options) } else { Vec::new() };
     let provenance = Provenance {
         method: if is_by_method { options.method.to_string() } else { "given".into() },
         recursive: is_by_method && options.method == Method::Metis { recursive: true },

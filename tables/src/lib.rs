@@ -25,8 +25,8 @@ mod table;
 mod transform;
 
 pub use build::{
-    BuiltFeatures, DroppedRows, KnownEdges, KnownGraph, KnownNodes, KnownSplit, PartFeatures, RemovedEdges, TableGraph,
-    TableShape, TableUpdate, build_part_features, read_tables, read_update,
+    BuiltFeatures, DroppedRows, KnownEdges, KnownGraph, KnownLabel, KnownNodes, KnownSplit, PartFeatures, RemovedEdges,
+    TableGraph, TableShape, TableUpdate, build_part_features, read_tables, read_update,
 };
 pub use error::TableError;
 pub use id_list::{IdColumn, IdList, NO_NODE};

@@ -160,6 +160,19 @@ impl EdgeList {
         self.src.is_empty()
     }
 
+    /// Returns the edges at `positions`, in that order.
+    ///
+    /// # Panics
+    /// If a position is out of range.
+    pub(crate) fn select(&self, positions: &[u64]) -> Self {
+        Self {
+            src: select_rows(&self.src, 1, positions),
+            dst: select_rows(&self.dst, 1, positions),
+            times: self.times.as_ref().map(|times| select_rows(times, 1, positions)),
+            negatives: self.negatives.as_ref().map(|negatives| negatives.select(positions)),
+        }
+    }
+
     /// Returns the list with sources and destinations swapped.
     pub(crate) fn reversed(&self) -> Self {
         let negatives = self.negatives.as_ref().and_then(GivenNegatives::reversed);

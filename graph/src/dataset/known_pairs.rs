@@ -13,57 +13,49 @@ const LIST_BITS: u32 = 2;
 
 /// The list of each pair of nodes that known edges join. Directions and edge types do not distinguish pairs.
 ///
-/// Invariant: the memory is an entry per node. A pair takes 8 bytes in the workspace.
+/// Invariant: the memory is an entry for each node that has a number. A pair takes 8 bytes in the workspace.
 #[derive(Debug, Default)]
 pub struct KnownPairs {
     nodes: JoinedNodes,
-    /// The pairs of each node with larger nodes: ascending values of [`JoinedNodes::key`].
+    /// The pairs of each node with larger nodes: ascending values of [`pair_key`].
     rows: Groups<u64>,
 }
 
-/// A numbering of the nodes of all types, type by type.
+/// A numbering of some nodes of all types.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JoinedNodes {
-    /// The number of each type's first node, then the number of all nodes.
-    starts: Vec<u64>,
+    /// The type and the number of each node, ascending.
+    nodes: Vec<(NodeTypeId, u32)>,
 }
 
 /// A pair as a row and a value in it: the smaller end, and the larger end with a list.
 pub(crate) type PairKey = (u32, u64);
 
+/// Returns the key of a pair of joined numbers, the same for both directions.
+pub(crate) fn pair_key([a, b]: [u32; 2], list: Split) -> PairKey {
+    (a.min(b), u64::from(a.max(b)) << LIST_BITS | u64::from(list.code()))
+}
+
 impl JoinedNodes {
-    /// Numbers the nodes of types with so many nodes.
-    ///
-    /// # Errors
-    /// Fails for 2^32 nodes and more.
-    pub(crate) fn new(num_nodes: impl IntoIterator<Item = usize>) -> Result<Self, String> {
-        let mut starts = vec![0];
-        let mut end = 0;
-        for number in num_nodes {
-            end += number as u64;
-            starts.push(end);
-        }
-        if end > u64::from(u32::MAX) {
-            return Err(format!("it has {end} nodes, more than 2^32 - 1"));
-        }
-        Ok(Self { starts })
+    /// Numbers nodes.
+    pub(crate) fn new(mut nodes: Vec<(NodeTypeId, u32)>) -> Self {
+        nodes.sort_unstable();
+        nodes.dedup();
+        Self { nodes }
     }
 
-    fn num_nodes(&self) -> usize {
-        self.starts.last().map_or(0, |&end| end as usize)
+    /// Returns the nodes, ascending.
+    pub(crate) fn nodes(&self) -> &[(NodeTypeId, u32)] {
+        &self.nodes
     }
 
-    /// Returns the key of a pair, the same for both directions; `None` if a node is not numbered.
+    /// Returns the key of a pair; `None` if a node is not numbered.
     pub(crate) fn key(&self, ends: [End; 2], list: Split) -> Option<PairKey> {
-        let a = self.number(ends[0])?;
-        let b = self.number(ends[1])?;
-        Some((a.min(b) as u32, a.max(b) << LIST_BITS | u64::from(list.code())))
+        Some(pair_key([self.number(ends[0])?, self.number(ends[1])?], list))
     }
 
-    fn number(&self, end: End) -> Option<u64> {
-        let (node_type, node) = end;
-        let number = self.starts.get(node_type.index())? + u64::from(node);
-        self.starts.get(node_type.index() + 1).is_some_and(|&end| number < end).then_some(number)
+    fn number(&self, end: End) -> Option<u32> {
+        self.nodes.binary_search(&end).ok().map(|at| at as u32)
     }
 }
 
@@ -78,7 +70,7 @@ impl KnownPairs {
         nodes: JoinedNodes,
         pairs: &impl Pairs<Value = u64>,
     ) -> Result<Self, GraphError> {
-        let num_nodes = nodes.num_nodes();
+        let num_nodes = nodes.nodes.len();
         let grouped = Groups::new_in(space, num_nodes, pairs)?;
         let rows = Groups::from_rows_in(
             space,
@@ -93,14 +85,14 @@ impl KnownPairs {
         Ok(Self { nodes, rows })
     }
 
-    /// Returns the numbering of the nodes.
-    pub(crate) fn nodes(&self) -> &JoinedNodes {
-        &self.nodes
-    }
-
     /// Returns the list of a pair; `None` if no known edge joins it.
     pub(crate) fn get(&self, ends: [End; 2]) -> Option<Split> {
-        let (row, value) = self.nodes.key(ends, Split::Train)?;
+        self.find(self.nodes.key(ends, Split::Train)?)
+    }
+
+    /// Returns the list of the pair with a key, whichever list the key has.
+    pub(crate) fn find(&self, (row, value): PairKey) -> Option<Split> {
+        let value = value >> LIST_BITS << LIST_BITS;
         let values = self.rows.row(row as usize);
         let at = values.partition_point(|&known| known < value);
         let known = values.get(at).filter(|&&known| known >> LIST_BITS == value >> LIST_BITS)?;

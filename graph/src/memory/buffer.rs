@@ -81,6 +81,13 @@ impl<T: Pod> Buffer<T> {
         matches!(self.0, Source::Mapped { .. })
     }
 
+    /// Gives the memory of a mapped array back to the system until it is read again.
+    pub(crate) fn release_pages(&self) {
+        if let Source::Mapped { map, .. } = &self.0 {
+            map.release_pages();
+        }
+    }
+
     /// Copies the array into the memory of this process if it is mapped.
     pub(crate) fn into_memory(self) -> Self {
         match &self.0 {

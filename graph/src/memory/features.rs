@@ -79,6 +79,16 @@ impl Features {
         }
     }
 
+    /// Gives the memory of mapped values back to the system until they are read again.
+    pub(crate) fn release_pages(&self) {
+        match self {
+            Self::F32 { values, .. } => values.release_pages(),
+            Self::F16 { values, .. } => values.release_pages(),
+            Self::Bf16 { values, .. } => values.release_pages(),
+            Self::Int8 { rows, .. } => rows.release_pages(),
+        }
+    }
+
     /// Returns the number of features per row.
     pub fn dim(&self) -> usize {
         match self {

@@ -2,7 +2,7 @@
 
 use super::mapped_ranges::MappedRange;
 use crate::GraphError;
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
@@ -40,6 +40,17 @@ impl MappedFile {
         let map = unsafe { Mmap::map(file) }?;
         let range = (!map.is_empty()).then(|| MappedRange::new(&map, path));
         Ok(Self { _range: range, map })
+    }
+
+    /// Gives the memory of all pages back to the system. They are read again on the next use.
+    pub(crate) fn release_pages(&self) {
+        if self.map.is_empty() {
+            return;
+        }
+        // SAFETY: The map is read-only and shared with its file, so its pages have no other content than the file.
+        let released = unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) };
+        // Advice: without it, the pages only stay longer.
+        drop(released);
     }
 }
 

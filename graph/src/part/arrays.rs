@@ -44,7 +44,7 @@ pub struct PartLabel {
 
 impl PartLabel {
     /// Returns true if the class or a number of one of the `num_rows` rows is known, or if there are neither.
-    pub(super) fn is_known(&self, row: usize, num_rows: usize) -> bool {
+    pub fn is_known(&self, row: usize, num_rows: usize) -> bool {
         is_known(self.labels.as_deref(), self.targets.as_deref(), row, num_rows)
     }
 }
@@ -77,7 +77,10 @@ impl PartNodes {
     }
 
     /// Returns the label at a position, counted from 0. Arrays are shared.
-    pub(super) fn label(&self, at: usize) -> PartLabel {
+    ///
+    /// # Panics
+    /// If the type has fewer labels.
+    pub fn label(&self, at: usize) -> PartLabel {
         match at.checked_sub(1) {
             Some(at) => self.more_labels[at].clone(),
             None => {

@@ -52,6 +52,11 @@ impl Csc {
         Self { indptr: self.indptr.into_memory(), indices: self.indices.into_memory() }
     }
 
+    pub(super) fn release_pages(&self) {
+        self.indptr.release_pages();
+        self.indices.release_pages();
+    }
+
     /// Returns true if any of the arrays is in a mapped file, so that reading it may wait for the disk.
     pub fn is_mapped(&self) -> bool {
         self.indptr.is_mapped() || self.indices.is_mapped()

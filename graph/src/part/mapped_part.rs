@@ -58,6 +58,11 @@ impl Part {
             return Err(GraphError::format(dir, why));
         }
         meta.check_part(dir, part, verify)?;
+        Self::map(dir, part, Arc::new(meta))
+    }
+
+    /// Maps the files of a part without a comparison of their checksums.
+    pub(crate) fn map(dir: &Path, part: DiskPartId, meta: Arc<Meta>) -> Result<Self, GraphError> {
         let root = dir.join(part_dir(part));
         let files = PartFiles { root: &root, part };
         let nodes = meta.node_types.iter().map(|t| files.map_nodes(t, &meta)).collect::<Result<Vec<_>, _>>()?;
@@ -65,7 +70,7 @@ impl Part {
         // Without groups, the parts on disk are the parts that processes hold.
         let id = PartitionId(part.0);
         let built_features = files.built_features(&meta)?;
-        Ok(Self { id, on_disk: part.0..part.0 + 1, built_features, meta: Arc::new(meta), nodes, edges })
+        Ok(Self { id, on_disk: part.0..part.0 + 1, built_features, meta, nodes, edges })
     }
 
     /// Makes a part that owns nothing, for a process that knows a graph but holds none of its parts. It is added to the

@@ -19,6 +19,7 @@ mod meta;
 mod overlaps;
 mod own_files;
 mod provenance;
+mod release;
 mod report;
 mod seed_edges;
 mod split_index;

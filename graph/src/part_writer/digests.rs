@@ -52,20 +52,57 @@ pub(super) fn of_edges(edges: &InEdges, progress: &dyn WriteProgress) -> Result<
     Ok(digest.finish())
 }
 
+/// Returns the name of features in a digest.
+pub(super) fn features_name(features: &Features) -> String {
+    format!("features {} {}", features.dtype(), features.dim())
+}
+
 /// A digest of named arrays.
-struct Digest<'a> {
+pub(super) struct Digest<'a> {
     hash: Xxh3,
     progress: &'a dyn WriteProgress,
+    /// The bytes of an array in pieces that are not hashed yet.
+    piece: Vec<u8>,
 }
 
 impl<'a> Digest<'a> {
-    fn new(progress: &'a dyn WriteProgress) -> Self {
-        Self { hash: Xxh3::new(), progress }
+    pub(super) fn new(progress: &'a dyn WriteProgress) -> Self {
+        Self { hash: Xxh3::new(), progress, piece: Vec::new() }
+    }
+
+    /// Starts an array of `num_bytes` bytes, which [`Digest::add`] adds piece by piece up to [`Digest::end_array`]. The digest
+    /// is the digest of the whole array.
+    pub(super) fn start_array(&mut self, name: &str, num_bytes: u64) {
+        self.hash.update(format!("{name} {num_bytes}\n").as_bytes());
+        self.piece.clear();
+    }
+
+    /// Adds bytes of the array that was started.
+    pub(super) fn add(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
+        while self.piece.len() + bytes.len() >= PIECE_BYTES {
+            let (first, rest) = bytes.split_at(PIECE_BYTES - self.piece.len());
+            self.piece.extend_from_slice(first);
+            bytes = rest;
+            self.end_array();
+            if self.progress.cancelled() {
+                return Err(WriteError::Cancelled);
+            }
+        }
+        self.piece.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Ends an array.
+    pub(super) fn end_array(&mut self) {
+        if !self.piece.is_empty() {
+            self.hash.update(&xxh3_64(&self.piece).to_le_bytes());
+            self.piece.clear();
+        }
     }
 
     fn features(&mut self, features: Option<&Features>) -> Result<(), WriteError> {
         let Some(features) = features else { return Ok(()) };
-        self.array(&format!("features {} {}", features.dtype(), features.dim()), features.bytes())
+        self.array(&features_name(features), features.bytes())
     }
 
     fn list(&mut self, name: &str, list: &EdgeList) -> Result<(), WriteError> {
@@ -87,7 +124,7 @@ impl<'a> Digest<'a> {
     }
 
     /// Adds an array, whose pieces are hashed in parallel.
-    fn array<T: Pod>(&mut self, name: &str, values: &[T]) -> Result<(), WriteError> {
+    pub(super) fn array<T: Pod>(&mut self, name: &str, values: &[T]) -> Result<(), WriteError> {
         let bytes: &[u8] = bytemuck::cast_slice(values);
         let hash = |piece: usize| {
             if self.progress.cancelled() {
@@ -102,7 +139,7 @@ impl<'a> Digest<'a> {
         Ok(())
     }
 
-    fn finish(self) -> String {
+    pub(super) fn finish(self) -> String {
         format!("{:032x}", self.hash.digest128())
     }
 }

@@ -1,6 +1,6 @@
 //! Files that a caller adds to parts.
 
-use super::WriteError;
+use super::{Files, WriteError};
 use crate::memory::FeatureDtype;
 use crate::npy::{FileMeta, checksum};
 use crate::part::{ID_MAP_FILE, TRANSFORMS_FILE, TypeDigests, node_file};
@@ -138,12 +138,12 @@ impl SavedType {
 }
 
 /// The nodes of a part whose ids are written.
-pub(super) struct IdMapJob<'a> {
-    pub(super) part: u32,
-    pub(super) node_type: usize,
-    pub(super) name: &'a str,
-    pub(super) nodes: &'a [u32],
-    pub(super) first: u32,
+pub(crate) struct IdMapJob<'a> {
+    pub(crate) part: u32,
+    pub(crate) node_type: usize,
+    pub(crate) name: &'a str,
+    pub(crate) nodes: &'a [u32],
+    pub(crate) first: u32,
 }
 
 impl ExtraFiles<'_> {
@@ -153,13 +153,8 @@ impl ExtraFiles<'_> {
         TransformsDigests::of(&dir.join(TRANSFORMS_FILE), text)
     }
 
-    /// Writes the files below `dir`, and returns their sizes and checksums by path.
-    pub(super) fn write(
-        &self,
-        jobs: &[IdMapJob],
-        dir: &Path,
-        is_synced: bool,
-    ) -> Result<BTreeMap<String, FileMeta>, WriteError> {
+    /// Writes id maps below `dir`, and returns their sizes and checksums by path.
+    pub(crate) fn write_id_maps(&self, jobs: &[IdMapJob], dir: &Path, is_synced: bool) -> Result<Files, WriteError> {
         let write = |at: usize| -> Result<(String, FileMeta), GraphError> {
             let job = &jobs[at];
             let name = node_file(DiskPartId(job.part), job.name, ID_MAP_FILE);
@@ -171,7 +166,12 @@ impl ExtraFiles<'_> {
             let bytes = std::fs::read(&path).map_err(|error| GraphError::io(&path, error))?;
             Ok((name, FileMeta { bytes: bytes.len() as u64, xxh3: checksum(&bytes) }))
         };
-        let mut files: BTreeMap<String, FileMeta> = parallel::try_collect(jobs.len(), &write)?.into_iter().collect();
+        Ok(parallel::try_collect(jobs.len(), &write)?.into_iter().collect())
+    }
+
+    /// Writes the transforms below `dir`, if there are any, and returns their size and checksum.
+    pub(crate) fn write_transforms(&self, dir: &Path, is_synced: bool) -> Result<Files, WriteError> {
+        let mut files = Files::new();
         if let Some(text) = self.transforms {
             let path = dir.join(TRANSFORMS_FILE);
             let write = || -> std::io::Result<()> {

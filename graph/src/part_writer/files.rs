@@ -5,10 +5,12 @@ use super::in_edges::{HeldOutInPart, NegativesInPart, RenumberedInEdges};
 use super::renumber::{Renumbering, SplitRows};
 use super::{InEdges, WriteError, WriteOptions, WriteProgress};
 use crate::dataset::{EdgeLabelValues, NodeData, NodeLabel, Split, Targets};
-use crate::memory::Features;
+use crate::memory::{FeatureDtype, Features};
 use crate::npy::{FileMeta, NpyElement, NpyWriter};
 use crate::part::{EdgeTypeMeta, edge_dir, label_dir, node_dir, part_dir};
 use crate::{DiskPartId, GraphError, parallel};
+use bytemuck::Pod;
+use half::f16;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The sizes and checksums of files by path.
-pub(super) type Files = BTreeMap<String, FileMeta>;
+pub(crate) type Files = BTreeMap<String, FileMeta>;
 
 /// A writer of files in a folder that reports progress.
-pub(super) struct FileWriter<'a> {
+pub(crate) struct FileWriter<'a> {
     dir: &'a Path,
     meter: Meter<'a>,
 }
@@ -35,27 +37,24 @@ impl<'a> FileWriter<'a> {
         options: &WriteOptions,
     ) -> Self {
         let num_parts = options.num_parts;
-        let is_synced = options.is_synced;
         let edge_bytes = |edges: &InEdges| edge_bytes(edges, &node_types[edges.src_type], num_parts);
         let bytes = node_types.iter().map(node_bytes).chain(edge_types.iter().map(edge_bytes));
-        Self {
-            dir,
-            meter: Meter {
-                progress,
-                done: AtomicU64::new(0),
-                total: AtomicU64::new(bytes.sum::<usize>() as u64),
-                is_synced,
-            },
-        }
+        Self::of_bytes(dir, progress, bytes.sum::<usize>() as u64, options.is_synced)
+    }
+
+    /// Creates a writer for about `total` bytes.
+    pub(crate) fn of_bytes(dir: &'a Path, progress: &'a dyn WriteProgress, total: u64, is_synced: bool) -> Self {
+        let meter = Meter { progress, done: AtomicU64::new(0), total: AtomicU64::new(total), is_synced };
+        Self { dir, meter }
     }
 
     /// Adds bytes to the total that progress reports count to, for files whose size was not known before.
-    pub(super) fn expect(&self, bytes: usize) {
+    pub(crate) fn expect(&self, bytes: usize) {
         self.meter.total.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Writes the files of `jobs` in parallel, and returns their sizes and checksums.
-    pub(super) fn write(&self, jobs: Vec<Job>) -> Result<Files, WriteError> {
+    pub(crate) fn write(&self, jobs: Vec<Job>) -> Result<Files, WriteError> {
         let write = |job: usize| {
             let path = self.dir.join(&jobs[job].name);
             // Right before the first file of the folder: an empty folder is not known to be ours if this process dies.
@@ -122,16 +121,16 @@ pub(super) fn node_jobs<'a>(
             };
             add("original_ids", Content::Ids(ids));
             if let Some(features) = &nodes.features {
-                add("features", Content::Features(features, Selection::Nodes(ids)));
+                add("features", Content::Features(vec![features], Selection::Nodes(ids)));
             }
             if let Some(labels) = &nodes.labels {
-                add("labels", Content::Whole(labels, Selection::Nodes(ids)));
+                add("labels", Content::Whole(vec![&labels[..]], Selection::Nodes(ids)));
             }
             if let Some(Targets { values, dim, .. }) = &nodes.targets {
-                add("targets", Content::Floats(values, Some(*dim), Selection::Nodes(ids)));
+                add("targets", Content::Floats(vec![&values[..]], Some(*dim), Selection::Nodes(ids)));
             }
             if let Some(times) = &nodes.times {
-                add("times", Content::Whole(times, Selection::Nodes(ids)));
+                add("times", Content::Whole(vec![&times[..]], Selection::Nodes(ids)));
             }
             for (split, rows) in Split::ALL.iter().zip(splits) {
                 add(split.name(), Content::Ids(&rows[part as usize]));
@@ -156,10 +155,13 @@ pub(super) fn label_jobs<'a>(
             for (label, splits) in nodes.more_labels.iter().zip(splits) {
                 let dir = format!("{root}/{}", label_dir(&nodes.name, &label.name));
                 if let Some(labels) = &label.labels {
-                    jobs.push(Job { name: format!("{dir}/labels.npy"), content: Content::Whole(labels, rows) });
+                    jobs.push(Job {
+                        name: format!("{dir}/labels.npy"),
+                        content: Content::Whole(vec![&labels[..]], rows),
+                    });
                 }
                 if let Some(Targets { values, dim, .. }) = &label.targets {
-                    let content = Content::Floats(values, Some(*dim), rows);
+                    let content = Content::Floats(vec![&values[..]], Some(*dim), rows);
                     jobs.push(Job { name: format!("{dir}/targets.npy"), content });
                 }
                 for (split, rows) in Split::ALL.iter().zip(splits) {
@@ -172,14 +174,15 @@ pub(super) fn label_jobs<'a>(
     jobs
 }
 
-/// Returns the files of the ranked nodes of all parts, of node types with features. `ranked` is by part, from
-/// `first` on, and by type.
-pub(super) fn hotness_jobs<'a>(node_types: &[NodeData], first: u32, ranked: &'a [Vec<RankedNodes>]) -> Vec<Job<'a>> {
+/// Returns the files of the ranked nodes of all parts. `names` has the name of each node type with features. `ranked` is by
+/// part, from `first` on, and by type.
+pub(crate) fn hotness_jobs<'a>(names: &[Option<&str>], first: u32, ranked: &'a [Vec<RankedNodes>]) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
     for (part, of_part) in (first..).zip(ranked) {
         let root = part_dir(DiskPartId(part));
-        for (nodes, of_type) in node_types.iter().zip(of_part).filter(|(nodes, _)| nodes.features.is_some()) {
-            let dir = node_dir(&nodes.name);
+        for (name, of_type) in names.iter().zip(of_part) {
+            let Some(name) = name else { continue };
+            let dir = node_dir(name);
             jobs.push(Job { name: format!("{root}/{dir}/hot_nodes.npy"), content: Content::Ids(&of_type.nodes) });
             jobs.push(Job { name: format!("{root}/{dir}/hotness.npy"), content: Content::Ids(&of_type.counts) });
         }
@@ -200,28 +203,30 @@ pub(super) fn edge_jobs<'a>(
         let root = part_dir(DiskPartId(part));
         for (edges, meta) in edges.iter().zip(edge_types) {
             let slice = edges.of_part(part, types);
-            let rows = Selection::Edges(edges.positions(&slice));
+            let rows = Selection::Rows(edges.positions(&slice));
             let dir = edge_dir(meta);
             let mut add = |file: &str, content| jobs.push(Job { name: format!("{root}/{dir}/{file}.npy"), content });
             add("indptr", Content::Indptr(slice.indptr));
             add("indices", Content::Ids(slice.indices));
             if let Some(features) = &edges.attributes.features {
-                add("features", Content::Features(features, rows));
+                add("features", Content::Features(vec![features], rows));
             }
             if let Some(weights) = &edges.attributes.weights {
-                add("weights", Content::Floats(weights, None, rows));
+                add("weights", Content::Floats(vec![&weights[..]], None, rows));
             }
             if let Some(times) = &edges.attributes.times {
-                add("times", Content::Whole(times, rows));
+                add("times", Content::Whole(vec![&times[..]], rows));
             }
             if let Some(labels) = &edges.attributes.labels {
                 match &labels.values {
-                    EdgeLabelValues::Classes { of_edges, .. } => add("labels", Content::Whole(of_edges, rows)),
+                    EdgeLabelValues::Classes { of_edges, .. } => {
+                        add("labels", Content::Whole(vec![&of_edges[..]], rows))
+                    }
                     EdgeLabelValues::Targets(Targets { values, dim, .. }) => {
-                        add("targets", Content::Floats(values, Some(*dim), rows));
+                        add("targets", Content::Floats(vec![&values[..]], Some(*dim), rows));
                     }
                 }
-                add("splits", Content::Bytes(&labels.splits, rows));
+                add("splits", Content::Bytes(vec![&labels.splits[..]], rows));
             }
             if let Some(times) = &node_types[edges.src_type].times {
                 let original = &types[edges.src_type].original;
@@ -251,13 +256,20 @@ pub(super) fn edge_jobs<'a>(
 }
 
 /// A file to write.
-pub(super) struct Job<'a> {
+pub(crate) struct Job<'a> {
     name: String,
     content: Content<'a>,
 }
 
-/// The content of a file.
-enum Content<'a> {
+impl<'a> Job<'a> {
+    /// Describes a file by its path below the folder of all parts.
+    pub(crate) fn new(name: String, content: Content<'a>) -> Self {
+        Self { name, content }
+    }
+}
+
+/// The content of a file. Arrays that rows are selected from are given in pieces, which are counted end to end.
+pub(crate) enum Content<'a> {
     /// Ids or counts, written unchanged.
     Ids(&'a [u32]),
     /// Sources followed by destinations, written as two rows.
@@ -266,52 +278,51 @@ enum Content<'a> {
     Rows(&'a [u32], usize),
     /// Times, written unchanged.
     Times(&'a [i64]),
-    /// Selection of the feature matrix of a whole type.
-    Features(&'a Features, Selection<'a>),
-    /// Entries of an integer array of a whole type.
-    Whole(&'a [i64], Selection<'a>),
-    /// Entries of a byte array of a whole type.
-    Bytes(&'a [u8], Selection<'a>),
-    /// Entries of a float array of a whole type, or rows of a matrix with this number of columns.
-    Floats(&'a [f32], Option<usize>, Selection<'a>),
+    /// Selection of feature matrices of one type.
+    Features(Vec<&'a Features>, Selection<'a>),
+    /// Entries of integer arrays.
+    Whole(Vec<&'a [i64]>, Selection<'a>),
+    /// Entries of byte arrays.
+    Bytes(Vec<&'a [u8]>, Selection<'a>),
+    /// Entries of float arrays, or rows of matrices with this number of columns.
+    Floats(Vec<&'a [f32]>, Option<usize>, Selection<'a>),
     /// The times of nodes given by global id.
     SourceTimes { times: &'a [i64], original: &'a [u32], sources: &'a [u32] },
     /// Offsets, written relative to the first one.
     Indptr(&'a [u64]),
 }
 
-/// A selection of rows of the dataset's arrays.
+/// A selection of rows of arrays.
 #[derive(Clone, Copy)]
-enum Selection<'a> {
+pub(crate) enum Selection<'a> {
     /// Selection of nodes, by original id.
     Nodes(&'a [u32]),
-    /// Selection of edges, by position in the original edge list.
-    Edges(&'a [u64]),
+    /// Selection of nodes or edges, by their position in the arrays.
+    Rows(&'a [u64]),
 }
 
 impl Content<'_> {
     fn write(&self, path: &Path, meter: &Meter) -> Result<FileMeta, WriteError> {
-        match *self {
+        match self {
             Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
             Self::Edges(ends) => write_pieces(path, &[2, ends.len() / 2], ends.chunks(PIECE_BYTES / 4), meter),
-            Self::Rows(ids, width) => {
+            &Self::Rows(ids, width) => {
                 write_pieces(path, &[ids.len() / width, width], ids.chunks(PIECE_BYTES / 4), meter)
             }
             Self::Times(times) => write_pieces(path, &[times.len()], times.chunks(PIECE_BYTES / 8), meter),
-            Self::Features(features, rows) => {
-                let width = Some(features.stored_width());
-                match features {
-                    Features::F32 { values, .. } => gather(path, values, width, rows, meter),
-                    Features::F16 { values, .. } => gather(path, values, width, rows, meter),
-                    Features::Bf16 { values, .. } => {
-                        gather(path, bytemuck::cast_slice::<_, u16>(values), width, rows, meter)
-                    }
-                    Features::Int8 { rows: values, .. } => gather(path, values, width, rows, meter),
+            Self::Features(pieces, rows) => {
+                let Some(first) = pieces.first() else { return gather::<f32>(path, &[], None, *rows, meter) };
+                let width = Some(first.stored_width());
+                match first.dtype() {
+                    FeatureDtype::F32 => gather::<f32>(path, &stored(pieces), width, *rows, meter),
+                    FeatureDtype::F16 => gather::<f16>(path, &stored(pieces), width, *rows, meter),
+                    FeatureDtype::Bf16 => gather::<u16>(path, &stored(pieces), width, *rows, meter),
+                    FeatureDtype::Int8 => gather::<u8>(path, &stored(pieces), width, *rows, meter),
                 }
             }
-            Self::Whole(values, rows) => gather(path, values, None, rows, meter),
-            Self::Bytes(values, rows) => gather(path, values, None, rows, meter),
-            Self::Floats(values, dim, rows) => gather(path, values, dim, rows, meter),
+            Self::Whole(pieces, rows) => gather(path, pieces, None, *rows, meter),
+            Self::Bytes(pieces, rows) => gather(path, pieces, None, *rows, meter),
+            Self::Floats(pieces, dim, rows) => gather(path, pieces, *dim, *rows, meter),
             Self::SourceTimes { times, original, sources } => {
                 let time = |&source: &u32| times[original[source as usize] as usize];
                 let pieces = sources.chunks(PIECE_BYTES / 8);
@@ -327,23 +338,28 @@ impl Content<'_> {
     }
 }
 
-/// Writes selected rows of a row-major matrix, or, without `dim`, selected entries of an array.
+/// Returns the values of features as stored.
+fn stored<'a, T: Pod>(pieces: &[&'a Features]) -> Vec<&'a [T]> {
+    pieces.iter().map(|features| bytemuck::cast_slice(features.bytes())).collect()
+}
+
+/// Writes selected rows of row-major matrices, or, without `dim`, selected entries of arrays.
 fn gather<T: NpyElement>(
     path: &Path,
-    values: &[T],
+    pieces: &[&[T]],
     dim: Option<usize>,
     rows: Selection,
     meter: &Meter,
 ) -> Result<FileMeta, WriteError> {
     match rows {
-        Selection::Nodes(ids) => gather_at(path, values, dim, ids, |&id| id as usize, meter),
-        Selection::Edges(positions) => gather_at(path, values, dim, positions, |&position| position as usize, meter),
+        Selection::Nodes(ids) => gather_at(path, pieces, dim, ids, |&id| id as usize, meter),
+        Selection::Rows(positions) => gather_at(path, pieces, dim, positions, |&position| position as usize, meter),
     }
 }
 
 fn gather_at<T: NpyElement, R: Sync>(
     path: &Path,
-    values: &[T],
+    arrays: &[&[T]],
     dim: Option<usize>,
     rows: &[R],
     index: impl Fn(&R) -> usize + Sync + Send,
@@ -353,7 +369,15 @@ fn gather_at<T: NpyElement, R: Sync>(
     let rows_per_piece = (PIECE_BYTES / (columns * size_of::<T>())).max(1);
     let pieces = rows.chunks(rows_per_piece).map(|rows| {
         let mut piece = Vec::with_capacity(rows.len() * columns);
-        rows.iter().map(&index).for_each(|row| piece.extend_from_slice(&values[row * columns..(row + 1) * columns]));
+        for row in rows {
+            let mut start = index(row) * columns;
+            let mut array = 0;
+            while start >= arrays[array].len() {
+                start -= arrays[array].len();
+                array += 1;
+            }
+            piece.extend_from_slice(&arrays[array][start..start + columns]);
+        }
         piece
     });
     let shape: Vec<usize> = std::iter::once(rows.len()).chain(dim).collect();
@@ -399,7 +423,7 @@ impl Meter<'_> {
     /// [`WriteError::Cancelled`] if the caller asked to stop.
     fn add(&self, bytes: usize) -> Result<(), WriteError> {
         let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-        self.progress.written(done, self.total.load(Ordering::Relaxed));
+        self.progress.written(done, self.total.load(Ordering::Relaxed).max(done));
         if self.progress.cancelled() { Err(WriteError::Cancelled) } else { Ok(()) }
     }
 }

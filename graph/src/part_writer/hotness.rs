@@ -2,15 +2,14 @@
 //!
 //! Parts may store this ranking. A cache of features then uses it in place of counts.
 
-use super::in_edges::RenumberedInEdges;
-use super::renumber::{Renumbering, SplitRows};
-use crate::parallel;
-use crate::part::HotnessRule;
+use super::EdgeSlice;
+use crate::part::{HotnessRule, PartitionBook};
+use crate::{PartitionId, parallel};
 use std::ops::Range;
 
 /// The nodes of other parts that a part will read, of one node type.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct RankedNodes {
+pub(crate) struct RankedNodes {
     /// Global ids, ascending.
     pub(super) nodes: Vec<u32>,
     /// The count of each node, at least 1.
@@ -18,7 +17,7 @@ pub(super) struct RankedNodes {
 }
 
 impl RankedNodes {
-    pub(super) fn num_bytes(&self) -> usize {
+    pub(crate) fn num_bytes(&self) -> usize {
         size_of_val(&self.nodes[..]) + size_of_val(&self.counts[..])
     }
 }
@@ -27,23 +26,26 @@ impl RankedNodes {
 const PARTS_AT_ONCE: u32 = 4;
 
 /// The graph that nodes are ranked in.
-pub(super) struct RankedGraph<'a> {
-    pub(super) types: &'a [Renumbering],
-    pub(super) splits: &'a [SplitRows],
-    pub(super) edges: &'a [RenumberedInEdges],
-    pub(super) num_parts: u32,
+pub(crate) struct RankedGraph<'a> {
+    /// The owners of the nodes of each type.
+    pub(crate) books: Vec<&'a PartitionBook>,
+    /// The rows of the training nodes, by node type and part.
+    pub(crate) train: Vec<Vec<&'a [u32]>>,
+    /// The edges, by edge type and part.
+    pub(crate) edges: Vec<Vec<EdgeSlice<'a>>>,
 }
 
 impl RankedGraph<'_> {
     /// Ranks the nodes of other parts for each part, and gives them to `write`, some parts at a time.
-    pub(super) fn rank_all<E>(
+    pub(crate) fn rank_all<E>(
         &self,
         rule: &HotnessRule,
         mut write: impl FnMut(u32, &[Vec<RankedNodes>]) -> Result<(), E>,
     ) -> Result<(), E> {
         let degrees = if *rule == HotnessRule::InDegree { self.in_degrees() } else { Vec::new() };
-        for first in (0..self.num_parts).step_by(PARTS_AT_ONCE as usize) {
-            let num_parts = PARTS_AT_ONCE.min(self.num_parts - first) as usize;
+        let all_parts = self.books.first().map_or(0, |book| book.num_parts() as u32);
+        for first in (0..all_parts).step_by(PARTS_AT_ONCE as usize) {
+            let num_parts = PARTS_AT_ONCE.min(all_parts - first) as usize;
             let of_part = |part: usize| self.rank(rule, &degrees, first + part as u32);
             write(first, &parallel::collect(num_parts, &of_part))?;
         }
@@ -61,7 +63,7 @@ impl RankedGraph<'_> {
             }
         };
         let ranked = |(t, counts): (usize, &Vec<f32>)| {
-            let owned = self.types[t].range(part);
+            let owned = self.range(t, part);
             let others = counts.iter().enumerate().filter(|(node, _)| !owned.contains(node));
             // Conversion to an integer saturates.
             let others =
@@ -72,8 +74,14 @@ impl RankedGraph<'_> {
         counts.iter().enumerate().map(ranked).collect()
     }
 
+    /// Returns the global ids of a part.
+    fn range(&self, node_type: usize, part: u32) -> Range<usize> {
+        let range = self.books[node_type].range(PartitionId(part));
+        range.start as usize..range.end as usize
+    }
+
     fn zeros(&self) -> Vec<Vec<f32>> {
-        self.types.iter().map(|t| vec![0.0; t.new.len()]).collect()
+        self.books.iter().map(|book| vec![0.0; book.num_nodes()]).collect()
     }
 
     fn in_degrees(&self) -> Vec<Vec<f32>> {
@@ -88,13 +96,13 @@ impl RankedGraph<'_> {
     /// Draws of different nodes are taken as independent. A node is expanded once, at the hop after the one that found
     /// it, so a node that was found before does not count as found again.
     fn expected_batches(&self, part: u32, num_neighbors: &[i64], batch_size: usize) -> Vec<Vec<f32>> {
-        let num_seeds: usize = self.splits.iter().map(|[train, ..]| train[part as usize].len()).sum();
+        let num_seeds: usize = self.train.iter().map(|train| train[part as usize].len()).sum();
         let num_batches = num_seeds.div_ceil(batch_size.max(1)).max(1);
         // The seeds are spread evenly over the batches.
         let in_batch = 1.0 / num_batches as f32;
         let mut found = self.zeros();
-        for (t, [train, ..]) in self.splits.iter().enumerate() {
-            let first = self.types[t].range(part).start;
+        for (t, train) in self.train.iter().enumerate() {
+            let first = self.range(t, part).start;
             train[part as usize].iter().for_each(|&row| found[t][first + row as usize] = in_batch);
         }
         // The probability that a batch does not contain a node so far.
@@ -124,10 +132,9 @@ impl RankedGraph<'_> {
 
     /// Visits the in-edges of every node of every part.
     fn for_each_row(&self, mut visit: impl FnMut(Row<'_>)) {
-        for edges in self.edges {
-            for part in 0..self.num_parts {
-                let slice = edges.of_part(part, self.types);
-                let owned: Range<usize> = self.types[slice.dst_type].range(part);
+        for edges in &self.edges {
+            for (part, slice) in (0..).zip(edges) {
+                let owned = self.range(slice.dst_type, part);
                 for (dst, sources) in owned.zip(slice.rows()) {
                     visit(Row { src_type: slice.src_type, dst_type: slice.dst_type, dst, sources });
                 }
@@ -152,6 +159,8 @@ mod tests {
     use crate::dataset::{Dataset, NodeData, Splits};
     use crate::memory::Workspace;
     use crate::part_writer::Grouped;
+    use crate::part_writer::in_edges::RenumberedInEdges;
+    use crate::part_writer::renumber::Renumbering;
 
     /// Ranks nodes for part 0, which owns the nodes before `first_other`.
     fn ranked(
@@ -173,10 +182,14 @@ mod tests {
                 .unwrap();
         let assignment: Vec<u32> = (0..num_nodes).map(|node| u32::from(node >= first_other)).collect();
         let types = Renumbering::of_types(&[assignment], 2).unwrap();
-        let splits = vec![[types[0].rows_by_part(train), Vec::new(), Vec::new()]];
+        let train = types[0].rows_by_part(train);
         let edges: Vec<RenumberedInEdges> =
             dataset.edge_types.into_iter().map(|e| e.renumber(&types, &dataset.space).unwrap()).collect();
-        let graph = RankedGraph { types: &types, splits: &splits, edges: &edges, num_parts: 2 };
+        let graph = RankedGraph {
+            books: vec![&types[0].book],
+            train: vec![train.iter().map(|rows| &rows[..]).collect()],
+            edges: edges.iter().map(|e| (0..2).map(|part| e.of_part(part, &types)).collect()).collect(),
+        };
         let mut of_parts = Vec::new();
         let mut write = |_: u32, ranked: &[Vec<RankedNodes>]| -> Result<(), ()> {
             of_parts.extend(ranked.iter().map(|types| (types[0].nodes.clone(), types[0].counts.clone())));

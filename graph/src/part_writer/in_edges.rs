@@ -4,6 +4,7 @@ use super::renumber::Renumbering;
 use super::{EdgeSlice, Groups, Pairs};
 use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, GivenNegatives, HeldOutEdges};
 use crate::memory::{Buffer, Workspace};
+use crate::part::PartitionBook;
 use crate::{GlobalNodeId, GraphError, parallel};
 
 /// All in-edges of one edge type in original ids. Each row is a destination, and its values are its sources in the
@@ -153,33 +154,37 @@ impl RenumberedInEdges {
 
 /// Groups the edges of a list by the part that owns their destination.
 fn by_part(edges: &EdgeList, src: &Renumbering, dst: &Renumbering) -> Vec<HeldOutInPart> {
-    let num_parts = dst.book.num_parts();
-    let from = &edges.src[..];
-    let to = &edges.dst[..];
-    let global: Vec<(u32, u32)> =
-        parallel::map_indices(from.len(), |edge| (src.new[from[edge] as usize], dst.new[to[edge] as usize]));
-    let mut sources = vec![Vec::new(); num_parts];
-    let mut destinations = vec![Vec::new(); num_parts];
-    let mut times = vec![Vec::new(); num_parts];
-    for (at, &(from, to)) in global.iter().enumerate() {
-        let part = dst.book.owner(GlobalNodeId(to)).index();
-        sources[part].push(from);
-        destinations[part].push(to);
-        if let Some(of_edges) = &edges.times {
-            times[part].push(of_edges[at]);
-        }
+    let from = parallel::map(&edges.src, |&id| src.new[id as usize]);
+    let to = parallel::map(&edges.dst, |&id| dst.new[id as usize]);
+    let mut parts = HeldOutInPart::of_edges(&from, &to, edges.times.as_deref(), &dst.book);
+    if let Some(given) = &edges.negatives {
+        let owners = to.iter().map(|&to| dst.book.owner(GlobalNodeId(to)).index());
+        let negatives = negatives_by_part(given, owners, src, dst);
+        parts.iter_mut().zip(negatives).for_each(|(part, negatives)| part.negatives = Some(negatives));
     }
-    let has_times = edges.times.is_some();
-    let owners = global.iter().map(|&(_, to)| dst.book.owner(GlobalNodeId(to)).index());
-    let mut negatives = edges.negatives.as_ref().map(|given| negatives_by_part(given, owners, src, dst).into_iter());
-    let parts = sources.into_iter().zip(destinations).zip(times);
     parts
-        .map(|((sources, destinations), times)| HeldOutInPart {
-            ends: [sources, destinations].concat(),
-            times: has_times.then_some(times),
-            negatives: negatives.as_mut().and_then(Iterator::next),
-        })
-        .collect()
+}
+
+impl HeldOutInPart {
+    /// Groups edges with global ids by the part that owns their destination. Returns them by part.
+    pub(crate) fn of_edges(src: &[u32], dst: &[u32], times: Option<&[i64]>, book: &PartitionBook) -> Vec<Self> {
+        let num_parts = book.num_parts();
+        let mut sources = vec![Vec::new(); num_parts];
+        let mut destinations = vec![Vec::new(); num_parts];
+        let mut times_of_parts = vec![Vec::new(); num_parts];
+        for (at, (&from, &to)) in src.iter().zip(dst).enumerate() {
+            let part = book.owner(GlobalNodeId(to)).index();
+            sources[part].push(from);
+            destinations[part].push(to);
+            times_of_parts[part].extend(times.map(|times| times[at]));
+        }
+        let mut parts = Vec::with_capacity(num_parts);
+        for ((sources, destinations), of_part) in sources.into_iter().zip(destinations).zip(times_of_parts) {
+            let ends = [sources, destinations].concat();
+            parts.push(Self { ends, times: times.is_some().then_some(of_part), negatives: None });
+        }
+        parts
+    }
 }
 
 /// Groups given negatives by part: those of each edge by the part that owns the edge, in `owners`, and shared pairs by

@@ -83,11 +83,23 @@ pub fn write_parts_with(
                     let hot_files = match &options.provenance.hotness {
                         None => Ok(BTreeMap::new()),
                         Some(rule) => {
-                            let graph = RankedGraph { types: &types, splits: &splits, edges: &edges, num_parts };
+                            let slices = edges.iter().map(|e| (0..num_parts).map(|p| e.of_part(p, &types)).collect());
+                            let graph = RankedGraph {
+                                books: types.iter().map(|t| &t.book).collect(),
+                                train: splits
+                                    .iter()
+                                    .map(|[train, ..]| train.iter().map(|rows| &rows[..]).collect())
+                                    .collect(),
+                                edges: slices.collect(),
+                            };
+                            let names: Vec<Option<&str>> = node_types
+                                .iter()
+                                .map(|nodes| nodes.features.as_ref().map(|_| &nodes.name[..]))
+                                .collect();
                             let mut files = BTreeMap::new();
                             let write = |first: u32, ranked: &[Vec<RankedNodes>]| -> Result<(), WriteError> {
                                 writer.expect(ranked.iter().flatten().map(RankedNodes::num_bytes).sum());
-                                files.extend(writer.write(files::hotness_jobs(&node_types, first, ranked))?);
+                                files.extend(writer.write(files::hotness_jobs(&names, first, ranked))?);
                                 Ok(())
                             };
                             graph.rank_all(rule, write).map(|()| files)
@@ -110,7 +122,8 @@ pub fn write_parts_with(
     files.extend(hot_files?);
     let has_id_map: Vec<bool> = (0..types.len()).map(|t| extra.nodes.has_id_map(t)).collect();
     let jobs = id_map_jobs(&node_types, &types, &has_id_map, num_parts);
-    files.extend(extra.write(&jobs, dir, options.is_synced)?);
+    files.extend(extra.write_id_maps(&jobs, dir, options.is_synced)?);
+    files.extend(extra.write_transforms(dir, options.is_synced)?);
     let is_ranked = options.provenance.hotness.is_some();
     let mut meta = Meta {
         format: FORMAT_NAME.into(),
@@ -232,7 +245,8 @@ fn report(types: &[Renumbering], splits: &[SplitRows], edges: &[RenumberedInEdge
     measure::report(&parallel::collect(num_parts as usize, &measured))
 }
 
-fn write_meta(meta: &Meta, dir: &Path, is_synced: bool) -> Result<(), GraphError> {
+/// Writes `META.json`, the last of all files.
+pub(crate) fn write_meta(meta: &Meta, dir: &Path, is_synced: bool) -> Result<(), GraphError> {
     let path = dir.join(META_FILE);
     let write = || -> std::io::Result<()> {
         let mut text = serde_json::to_vec_pretty(meta)?;

@@ -10,7 +10,9 @@ use super::npy_folder::{
 use super::ogb::{OgbProperties, read_ogb, read_ogb_binary_in, read_ogb_hetero};
 use super::triples::read_triples;
 use crate::GraphError;
-use crate::dataset::{Dataset, HoldOut, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy, Reciprocity};
+use crate::dataset::{
+    Dataset, HoldOut, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy, Reciprocity, SettledOverlaps,
+};
 use crate::memory::Workspace;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -210,29 +212,13 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys)
 
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
 fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
-    let overlaps = dataset.overlaps();
-    let leaks = overlaps.leaks(source.to_undirected);
-    let remarks = overlaps.remarks(source.to_undirected);
-    if leaks.is_empty() {
-        return Ok(remarks);
+    let settled = source.overlap.settle(&dataset.overlaps(), source.to_undirected);
+    let SettledOverlaps { removes, warnings } =
+        settled.map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
+    if removes {
+        dataset.remove_overlaps(&source.space, source.to_undirected)?;
     }
-    let leaks = leaks.join("; ");
-    let found = match source.overlap {
-        OverlapPolicy::Error => {
-            let why = format!(
-                "{leaks}. The model would be evaluated on its training data. Remove the overlap from the data, or set \
-                 `overlap=remove` (drops held-out edges from the training edges, and keeps each node in its last \
-                 split) or `overlap=allow`"
-            );
-            return Err(GraphError::Dataset { dataset: dataset.name.clone(), why });
-        }
-        OverlapPolicy::Remove => {
-            dataset.remove_overlaps(&source.space, source.to_undirected)?;
-            format!("removed overlaps: {leaks}")
-        }
-        OverlapPolicy::Allow => format!("allowed overlaps, so metrics will be too high: {leaks}"),
-    };
-    Ok(std::iter::once(found).chain(remarks).collect())
+    Ok(warnings)
 }
 
 /// Returns true if `folder` has files of a layout that [`load`] reads. Does not check their contents.

@@ -1,287 +1,547 @@
-//! The updated edges of a type.
+//! The edges of a type in the updated parts.
 
-use super::gather::{gather, gather_features};
-use super::nodes::{NONE, Numbering};
+use super::added::AddedEdges;
+use super::nodes::TypeNodes;
+use super::numbers::{KnownNumbers, UpdatedNumbers};
 use super::{EdgeUpdate, RemovedCounts};
-use crate::GraphError;
 use crate::dataset::{
-    EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeList, HeldOutEdges, NO_SPLIT, Targets,
+    Candidate, EdgeLabelKind, EdgeLabelValues, EdgeList, HeldOutEdges, NO_SPLIT, OverlapFilter, Split, TypedEdges,
 };
-use crate::memory::{Features, GrowingArray, Workspace};
-use crate::part::PartEdges;
-use crate::{EdgeTypeId, NodeTypeId, Part};
+use crate::memory::{Buffer, Features, Workspace};
+use crate::part::{EdgeTypeMeta, PartEdges, edge_dir};
+use crate::part_writer::{Content, EdgeSlice, Groups, HeldOutInPart, Job, Selection};
+use crate::{EdgeTypeId, GraphError, NodeTypeId, Part, parallel};
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The most edges that wait to be appended to arrays.
-const PIECE: usize = 1 << 20;
+/// The number of rows whose edges one task reads.
+const ROWS_PER_TASK: usize = 256;
 
-/// Returns the updated edges of a type, and the numbers of removed edges.
-pub(super) fn updated(
-    parts: &[Part],
-    edge_type: EdgeTypeId,
-    update: EdgeUpdate,
-    numberings: &[Numbering],
-    space: &Workspace,
-) -> Result<(EdgeData, RemovedCounts), GraphError> {
-    let EdgeUpdate { removed, removes_both_directions, added } = update;
-    let of_type = TypeInParts::new(parts, edge_type, numberings);
-    let mut removals = Removals::new(&removed, removes_both_directions);
-    let meta = &parts[0].meta().edge_types[edge_type.index()];
-    let mut kept = of_type.kept(&mut removals, space)?;
-    let of_added = added.as_ref().map(|added| &added.held_out);
-    let valid = HeldOutLists {
-        in_parts: of_type.edges.iter().map(|edges| &edges.held_out.valid).collect(),
-        added: of_added.map(|held_out| &held_out.valid),
-    };
-    let test = HeldOutLists {
-        in_parts: of_type.edges.iter().map(|edges| &edges.held_out.test).collect(),
-        added: of_added.map(|held_out| &held_out.test),
-    };
-    let held_out = HeldOutEdges {
-        valid: of_type.held_out(&valid, &mut removals, space)?,
-        test: of_type.held_out(&test, &mut removals, space)?,
-    };
-    let num_added = added.as_ref().map_or(0, |added| added.src.len());
-    let num_known = of_type.num_edges();
-    let first = &of_type.edges[0];
-    if let Some(added) = &added {
-        kept.src.append(added.src.to_vec())?;
-        kept.dst.append(added.dst.to_vec())?;
-        kept.positions.append((num_known..num_known + num_added as u64).collect())?;
-    }
-    let positions = kept.positions.finish()?;
-    let of_added = added.as_ref().map(|added| &added.attributes);
-    let mut attributes = EdgeAttributes::default();
-    if meta.feature_dim > 0 {
-        let pieces: Vec<&Features> = of_type.attributes(of_added).filter_map(|of| of.features.as_ref()).collect();
-        attributes.features = Some(gather_features(space, &pieces, meta.feature_dim, meta.feature_dtype, &positions)?);
-    }
-    if meta.has_weights {
-        let pieces: Vec<&[f32]> = of_type.attributes(of_added).filter_map(|of| of.weights.as_deref()).collect();
-        attributes.weights = Some(gather(space, &pieces, 1, &positions)?);
-    }
-    if meta.has_times {
-        let pieces: Vec<&[i64]> = of_type.attributes(of_added).filter_map(|of| of.times.as_deref()).collect();
-        attributes.times = Some(gather(space, &pieces, 1, &positions)?);
-    }
-    if let Some(labels) = meta.labels {
-        let of_added = of_added.and_then(|added| added.labels.as_ref());
-        attributes.labels = Some(of_type.labels(labels.values, of_added, num_added, &positions, space)?);
-    }
-    let src = kept.src.finish()?;
-    let dst = kept.dst.finish()?;
-    let mut edges = EdgeData::new(first.src_type, meta.relation.clone(), first.dst_type, src, dst);
-    edges.attributes = attributes;
-    edges.held_out = held_out;
-    Ok((edges, removals.counts(&removed)))
-}
-
-/// The edges of a type in all parts.
-struct TypeInParts<'a> {
+/// The edges of a type in existing parts, with the changes of an update. Nodes have ids as in [`KnownNumbers`].
+pub(super) struct TypeEdges<'a> {
     parts: &'a [Part],
+    edge_type: EdgeTypeId,
     edges: Vec<&'a PartEdges>,
-    /// The position of the first edge of each part, counted over all parts.
-    starts: Vec<u64>,
-    src: &'a Numbering,
-    dst: &'a Numbering,
+    of_type: &'a EdgeTypeMeta,
+    src: Arc<KnownNumbers<'a>>,
+    dst: Arc<KnownNumbers<'a>>,
+    removals: Removals,
+    added: AddedEdges,
+    /// True if the sources of each destination ascend and occur once, as in an undirected graph.
+    is_sorted: bool,
+    /// The held-out edges that stay, in the order of the parts, then those that are added.
+    pub(super) held_out: HeldOutEdges,
+    /// The labels of added edges that have none.
+    unlabeled: Unlabeled,
 }
 
-/// The held-out edges of a split.
-struct HeldOutLists<'a> {
-    /// The edges of each part.
-    in_parts: Vec<&'a EdgeList>,
-    /// The edges that are added.
-    added: Option<&'a EdgeList>,
+/// The values of edges without labels.
+#[derive(Default)]
+struct Unlabeled {
+    classes: Vec<i64>,
+    targets: Vec<f32>,
+    splits: Vec<u8>,
 }
 
-/// Edges that stay.
-struct Kept<'a> {
-    src: GrowingArray<'a, u32>,
-    dst: GrowingArray<'a, u32>,
-    /// The position of each edge, counted over all parts.
-    positions: GrowingArray<'a, u64>,
+/// An in-edge of a node.
+#[derive(Clone, Copy)]
+struct InEdge {
+    /// The id of the source.
+    src: u32,
+    /// The position among the edges of the part, or past their number among the added edges.
+    position: u64,
 }
 
-impl<'a> TypeInParts<'a> {
-    fn new(parts: &'a [Part], edge_type: EdgeTypeId, numberings: &'a [Numbering]) -> Self {
+/// The numbers of the training edges of a type.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EdgeCounts {
+    /// The edges into known nodes of each part.
+    pub(super) known: Vec<u64>,
+    /// The edges into each new node.
+    pub(super) new: Vec<u64>,
+    /// The edges that were removed because they are held out as well.
+    pub(super) overlaps: u64,
+}
+
+/// The edges of a type in an updated part.
+pub(super) struct PartRows {
+    /// Global ids of the sources of each row.
+    rows: Groups,
+    /// The position of each edge, if edges have attributes or their sources have times.
+    positions: Buffer<u64>,
+    src_times: Option<Buffer<i64>>,
+    /// The number of training, validation and test edges among those with labels.
+    pub(super) split_sizes: [u64; 3],
+}
+
+/// The held-out edges of a type in all updated parts, by split and part.
+pub(super) type HeldOutInParts = [Vec<HeldOutInPart>; 2];
+
+impl<'a> TypeEdges<'a> {
+    /// Joins the edges of `parts` with an update. `is_undirected` tells if edges have their reverses.
+    pub(super) fn new(
+        parts: &'a [Part],
+        edge_type: EdgeTypeId,
+        update: EdgeUpdate,
+        nodes: &[TypeNodes<'a>],
+        is_undirected: bool,
+    ) -> Self {
+        let EdgeUpdate { removed, removes_both_directions, added } = update;
         let edges: Vec<&PartEdges> = parts.iter().map(|part| part.edges(edge_type)).collect();
-        let mut starts = vec![0];
-        for (at, of_part) in edges.iter().enumerate() {
-            starts.push(starts[at] + of_part.csc.num_edges() as u64);
+        let [src_type, dst_type] = [edges[0].src_type, edges[0].dst_type];
+        let src = nodes[src_type.index()].known().clone();
+        let dst = nodes[dst_type.index()].known().clone();
+        let removals = Removals::new(&removed, removes_both_directions, [&src, &dst]);
+        let of_type = &parts[0].meta().edge_types[edge_type.index()];
+        let mut added_held_out = HeldOutEdges::default();
+        let added = added.map_or_else(AddedEdges::default, |mut added| {
+            added_held_out = std::mem::take(&mut added.held_out);
+            AddedEdges::new(&added, [&src, &dst])
+        });
+        let mut unlabeled = Unlabeled::default();
+        if let (Some(labels), None) = (of_type.labels, &added.attributes.labels) {
+            unlabeled.splits = vec![NO_SPLIT; added.len()];
+            match labels.values {
+                EdgeLabelKind::NumClasses(_) => unlabeled.classes = vec![-1; added.len()],
+                EdgeLabelKind::Targets(targets) => unlabeled.targets = vec![f32::NAN; added.len() * targets.dim],
+            }
         }
-        let src = &numberings[edges[0].src_type.index()];
-        let dst = &numberings[edges[0].dst_type.index()];
-        Self { parts, edges, starts, src, dst }
+        let is_sorted = is_undirected && src_type == dst_type;
+        let held_out = HeldOutEdges::default();
+        let mut of_type =
+            Self { parts, edge_type, edges, of_type, src, dst, removals, added, is_sorted, held_out, unlabeled };
+        of_type.held_out = HeldOutEdges {
+            valid: of_type.held_out_of(|edges| &edges.held_out.valid, &added_held_out.valid),
+            test: of_type.held_out_of(|edges| &edges.held_out.test, &added_held_out.test),
+        };
+        of_type
     }
 
-    fn num_edges(&self) -> u64 {
-        self.starts[self.starts.len() - 1]
+    pub(super) fn edge_type(&self) -> EdgeTypeId {
+        self.edge_type
     }
 
-    /// Returns the attributes of the edges of each part, then of those that are added.
-    fn attributes(&self, added: Option<&'a EdgeAttributes>) -> impl Iterator<Item = &'a EdgeAttributes> {
-        self.edges.iter().map(|edges| &edges.attributes).chain(added)
+    pub(super) fn src_type(&self) -> NodeTypeId {
+        self.edges[0].src_type
     }
 
-    /// Returns the edges that stay, in the order of their destinations.
-    fn kept<'s>(&self, removals: &mut Removals, space: &'s Workspace) -> Result<Kept<'s>, GraphError> {
-        let mut kept = Kept { src: space.growing()?, dst: space.growing()?, positions: space.growing()? };
-        let mut piece: [Vec<u32>; 2] = Default::default();
-        let mut positions = Vec::new();
-        // Removed destinations come last, so that their edges are counted.
-        let removed =
-            (0..self.dst.of_global.len() as u32).filter(|&global| self.dst.of_global[global as usize] == NONE);
-        for global in self.dst.globals.iter().copied().chain(removed) {
-            let dst = self.dst.of_global[global as usize];
-            let part = self.part_of(global);
+    pub(super) fn dst_type(&self) -> NodeTypeId {
+        self.edges[0].dst_type
+    }
+
+    /// Returns the ends of the added edges.
+    pub(super) fn added(&self) -> &AddedEdges {
+        &self.added
+    }
+
+    /// Returns the removed edges so far, and the listed pairs that no edge has joined.
+    pub(super) fn removed(&self) -> RemovedCounts {
+        self.removals.counts()
+    }
+
+    /// Returns the edges of a split that stay, in the order of the parts, then those that are added.
+    fn held_out_of(&self, of_part: impl Fn(&'a PartEdges) -> &'a EdgeList, added: &EdgeList) -> EdgeList {
+        let lists: Vec<&EdgeList> = self.edges.iter().map(|edges| of_part(edges)).collect();
+        let has_times = lists.iter().any(|list| list.times.is_some()) || added.times.is_some();
+        let [mut src, mut dst] = [Vec::new(), Vec::new()];
+        let mut times = Vec::new();
+        for list in lists {
+            for at in 0..list.len() {
+                if !self.removals.removes([&self.src, &self.dst], [list.src[at], list.dst[at]]) {
+                    src.push(list.src[at]);
+                    dst.push(list.dst[at]);
+                    times.extend(list.times.as_ref().map(|times| times[at]));
+                }
+            }
+        }
+        src.extend(self.src.ids_of_numbers(&added.src));
+        dst.extend(self.dst.ids_of_numbers(&added.dst));
+        times.extend(added.times.as_deref().unwrap_or_default());
+        let times = has_times.then(|| times.into());
+        EdgeList { times, ..EdgeList::new(src.into(), dst.into()) }
+    }
+
+    /// Sorts the held-out edges by the numbers of their ends, as the edges of undirected types are. An edge that a table lists
+    /// again stays one edge, in the first of its lists.
+    pub(super) fn sort_held_out(&mut self) {
+        if !self.is_sorted {
+            return;
+        }
+        let mut known = std::collections::HashSet::new();
+        for list in [&mut self.held_out.valid, &mut self.held_out.test] {
+            let mut edges: Vec<([u32; 2], usize)> = Vec::new();
+            for at in (0..list.len()).filter(|&at| known.insert((list.src[at], list.dst[at]))) {
+                edges.push(([self.src.number(list.src[at]), self.dst.number(list.dst[at])], at));
+            }
+            edges.sort_unstable();
+            *list = list.select(&edges.iter().map(|edge| edge.1 as u64).collect::<Vec<u64>>());
+        }
+    }
+
+    /// Calls `visit` for each in-edge of a node after the update, in their order, and `removed` for each known edge that is
+    /// removed. `part` has the known node `dst`.
+    fn for_each_edge(&self, part: usize, dst: u32, mut visit: impl FnMut(InEdge), mut removed: impl FnMut([u32; 2])) {
+        let num_edges = self.num_edges(part) as u64;
+        let added = self.added.into_node(dst);
+        let ends = [&*self.src, &*self.dst];
+        let mut known: &[u32] = &[];
+        let mut first = 0;
+        if dst < self.dst.num_known() {
+            let row = (dst - self.dst.range(part).start) as usize;
             let csc = &self.edges[part].csc;
-            let row = (global - self.parts[part].owned(self.edges[part].dst_type).start) as usize;
-            let first = self.starts[part] + csc.indptr()[row];
-            for (position, &source) in (first..).zip(csc.neighbors(row)) {
-                let src = self.src.of_global[source as usize];
-                if removals.removes(self, [source, global], [src, dst]) {
-                    continue;
+            known = csc.neighbors(row);
+            first = csc.indptr()[row];
+        }
+        if !self.is_sorted || added.is_empty() {
+            for (position, &src) in (first..).zip(known) {
+                if self.removals.removes_nothing(ends) || !self.removals.is_removed(ends, [src, dst]) {
+                    visit(InEdge { src, position });
+                } else {
+                    removed([src, dst]);
                 }
-                piece[0].push(src);
-                piece[1].push(dst);
-                positions.push(position);
             }
-            if positions.len() >= PIECE {
-                kept.append(&mut piece, &mut positions)?;
+            for &at in added {
+                visit(InEdge { src: self.added.src[at as usize], position: num_edges + at });
+            }
+            return;
+        }
+        // Few rows have added edges, so only their sources need numbers.
+        let mut edges: Vec<(u32, InEdge)> = Vec::with_capacity(known.len() + added.len());
+        for (position, &src) in (first..).zip(known) {
+            if self.removals.is_removed(ends, [src, dst]) {
+                removed([src, dst]);
+            } else {
+                edges.push((self.src.number(src), InEdge { src, position }));
             }
         }
-        kept.append(&mut piece, &mut positions)?;
-        Ok(kept)
+        for &at in added {
+            let src = self.added.src[at as usize];
+            edges.push((self.src.number(src), InEdge { src, position: num_edges + at }));
+        }
+        // Known edges come before added ones, so that of equal edges they stay.
+        edges.sort_by_key(|&(number, edge)| (number, edge.position));
+        edges.dedup_by_key(|edge| edge.0);
+        edges.into_iter().for_each(|(_, edge)| visit(edge));
     }
 
-    /// Returns the part that holds a destination, which is a global id.
-    fn part_of(&self, global: u32) -> usize {
-        let dst_type = self.edges[0].dst_type;
-        self.parts.partition_point(|part| part.owned(dst_type).end <= global)
+    /// Returns the number of training edges in a part before the update.
+    fn num_edges(&self, part: usize) -> usize {
+        self.edges[part].csc.num_edges()
     }
 
-    /// Returns the original ids of the ends of an edge, which are global ids.
-    fn originals(&self, [source, destination]: [u32; 2]) -> [u32; 2] {
-        [self.original(self.edges[0].src_type, source), self.original(self.edges[0].dst_type, destination)]
+    /// Returns the part that has a node, the first one for a new node.
+    fn part_of(&self, dst: u32) -> usize {
+        if dst < self.dst.num_known() { self.dst.part_of(dst) } else { 0 }
     }
 
-    fn original(&self, node_type: NodeTypeId, global: u32) -> u32 {
-        let at = self.parts.partition_point(|part| part.owned(node_type).end <= global);
-        let part = &self.parts[at];
-        part.nodes(node_type).original_ids[(global - part.owned(node_type).start) as usize]
+    /// Returns an edge in the form in which overlaps are looked up. New nodes have no part yet.
+    fn candidate(&self, part: usize, dst: u32, edge: InEdge) -> Candidate {
+        let added = edge.position.checked_sub(self.num_edges(part) as u64);
+        let time = match added {
+            None => self.edges[part].attributes.times.as_ref().map(|times| times[edge.position as usize]),
+            Some(at) => self.added.attributes.times.as_ref().map(|times| times[at as usize]),
+        };
+        Candidate { src: edge.src, dst, time }
     }
 
-    /// Returns the labels of the edges of each part.
-    fn labels_of_parts(&self) -> impl Iterator<Item = &'a EdgeLabels> {
-        self.edges.iter().filter_map(|edges| edges.attributes.labels.as_ref())
+    /// Returns the type in the form in which overlaps are counted.
+    pub(super) fn typed<'s>(&'s self, num_new: usize) -> TypedEdges<'s> {
+        let num_known = self.dst.num_known();
+        TypedEdges {
+            name: format!("{}__{}__{}", self.of_type.src_type, self.of_type.relation, self.of_type.dst_type),
+            src_type: self.src_type(),
+            relation: &self.of_type.relation,
+            dst_type: self.dst_type(),
+            held_out: [vec![&self.held_out.valid], vec![&self.held_out.test]],
+            has_times: self.of_type.has_times,
+            train: Box::new(move |visit| {
+                for (part, of_part) in self.parts.iter().enumerate() {
+                    let range = self.dst.range(part);
+                    parallel::for_each_range(range.len(), ROWS_PER_TASK, &|rows| {
+                        for dst in rows.map(|row| range.start + row as u32).filter(|&dst| !self.dst.is_removed(dst)) {
+                            self.for_each_edge(part, dst, |edge| visit(self.candidate(part, dst, edge)), |_| {});
+                        }
+                    });
+                    of_part.release_pages();
+                }
+                for dst in num_known..num_known + num_new as u32 {
+                    self.for_each_edge(0, dst, |edge| visit(self.candidate(0, dst, edge)), |_| {});
+                }
+            }),
+        }
     }
 
-    /// Returns the held-out edges of a split that stay, in the order of the parts, then those that are added.
-    fn held_out(
-        &self,
-        lists: &HeldOutLists,
-        removals: &mut Removals,
-        space: &Workspace,
-    ) -> Result<EdgeList, GraphError> {
-        let HeldOutLists { in_parts, added } = lists;
-        let has_times = in_parts.iter().chain(added).any(|list| list.times.is_some());
-        let [mut src, mut dst] = [space.growing()?, space.growing()?];
-        let mut times = space.growing()?;
-        for list in in_parts {
-            for start in (0..list.len()).step_by(PIECE) {
-                let [mut sources, mut destinations] = [Vec::new(), Vec::new()];
-                let mut times_of_piece = Vec::new();
-                for at in start..list.len().min(start + PIECE) {
-                    let globals = [list.src[at], list.dst[at]];
-                    let source = self.src.of_global[globals[0] as usize];
-                    let destination = self.dst.of_global[globals[1] as usize];
-                    if !removals.removes(self, globals, [source, destination]) {
-                        sources.push(source);
-                        destinations.push(destination);
-                        times_of_piece.push(list.times.as_ref().map_or(0, |times| times[at]));
+    /// Counts the training edges after the update, and those that are removed.
+    pub(super) fn count(&self, num_new: usize, filter: Option<&OverlapFilter>) -> EdgeCounts {
+        let mut counts = EdgeCounts::default();
+        let overlaps = AtomicU64::new(0);
+        let ends = [&*self.src, &*self.dst];
+        let count_into = |part: usize, dst: u32| {
+            let mut num_kept = 0;
+            let visit = |edge| {
+                if filter.is_some_and(|filter| filter.removes(self.edge_type, self.candidate(part, dst, edge))) {
+                    overlaps.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    num_kept += 1;
+                }
+            };
+            self.for_each_edge(part, dst, visit, |pair| self.removals.count(ends, pair));
+            num_kept
+        };
+        for (part, of_part) in self.parts.iter().enumerate() {
+            let range = self.dst.range(part);
+            if filter.is_none() && self.removals.removes_nothing(ends) {
+                // Only rows with added edges change.
+                let mut num_edges = self.num_edges(part) as u64;
+                for &dst in self.added.destinations().iter().filter(|dst| range.contains(dst)) {
+                    let before = self.edges[part].csc.degree((dst - range.start) as usize) as u64;
+                    num_edges += count_into(part, dst) - before;
+                }
+                counts.known.push(num_edges);
+            } else {
+                let num_edges = AtomicU64::new(0);
+                parallel::for_each_range(range.len(), ROWS_PER_TASK, &|rows| {
+                    for dst in rows.map(|row| range.start + row as u32) {
+                        if self.dst.is_removed(dst) {
+                            let sources = self.edges[part].csc.neighbors((dst - range.start) as usize);
+                            sources.iter().for_each(|&src| self.removals.count(ends, [src, dst]));
+                        } else {
+                            num_edges.fetch_add(count_into(part, dst), Ordering::Relaxed);
+                        }
                     }
-                }
-                src.append(sources)?;
-                dst.append(destinations)?;
-                times.append(times_of_piece)?;
+                });
+                counts.known.push(num_edges.into_inner());
             }
+            of_part.release_pages();
         }
-        if let Some(added) = added {
-            src.append(added.src.to_vec())?;
-            dst.append(added.dst.to_vec())?;
-            times.append(added.times.as_deref().unwrap_or_default().to_vec())?;
-        }
-        let mut all = EdgeList::new(src.finish()?, dst.finish()?);
-        if has_times {
-            all.times = Some(times.finish()?);
-        }
-        Ok(all)
+        let num_known = self.dst.num_known();
+        counts.new.extend((num_known..num_known + num_new as u32).map(|dst| count_into(0, dst)));
+        counts.overlaps = overlaps.into_inner();
+        counts
     }
 
-    /// Returns the labels of the edges at `positions`. Added edges without labels have none, and are in no split.
-    fn labels(
+    /// Returns the positions of the added edges that are not held out as well.
+    pub(super) fn added_positions(&self, filter: Option<&OverlapFilter>) -> impl Iterator<Item = usize> {
+        (0..self.added.len()).filter(move |&at| {
+            let dst = self.added.dst[at];
+            let part = self.part_of(dst);
+            let edge = InEdge { src: self.added.src[at], position: (self.num_edges(part) + at) as u64 };
+            !filter.is_some_and(|filter| filter.removes(self.edge_type, self.candidate(part, dst, edge)))
+        })
+    }
+
+    /// Makes the edges of an updated part. `nodes` and `updated` are of all node types.
+    pub(super) fn rows_in(
         &self,
-        kind: EdgeLabelKind,
-        added: Option<&EdgeLabels>,
-        num_added: usize,
-        positions: &[u64],
+        part: usize,
+        nodes: &[TypeNodes],
+        updated: &[UpdatedNumbers],
+        filter: Option<&OverlapFilter>,
         space: &Workspace,
-    ) -> Result<EdgeLabels, GraphError> {
-        let no_splits = vec![NO_SPLIT; if added.is_none() { num_added } else { 0 }];
-        let mut splits: Vec<&[u8]> = self.labels_of_parts().map(|labels| &labels.splits[..]).collect();
-        splits.push(added.map_or(&no_splits[..], |labels| &labels.splits[..]));
-        let values = match kind {
-            EdgeLabelKind::NumClasses(num_classes) => {
-                let unlabeled = vec![-1; no_splits.len()];
-                let mut pieces: Vec<&[i64]> = self
-                    .labels_of_parts()
-                    .filter_map(|labels| labels.values.classes())
-                    .map(|classes| &classes[..])
-                    .collect();
-                pieces.push(
-                    added.and_then(|labels| labels.values.classes()).map_or(&unlabeled[..], |classes| &classes[..]),
-                );
-                EdgeLabelValues::Classes { of_edges: gather(space, &pieces, 1, positions)?, num_classes }
-            }
-            EdgeLabelKind::Targets(targets) => {
-                let unknown = vec![f32::NAN; no_splits.len() * targets.dim];
-                let mut pieces: Vec<&[f32]> = self
-                    .labels_of_parts()
-                    .filter_map(|labels| labels.values.targets())
-                    .map(|of| &of.values[..])
-                    .collect();
-                pieces.push(added.and_then(|labels| labels.values.targets()).map_or(&unknown[..], |of| &of.values[..]));
-                let values = gather(space, &pieces, targets.dim, positions)?;
-                EdgeLabelValues::Targets(Targets { values, dim: targets.dim, kind: targets.kind })
+    ) -> Result<PartRows, GraphError> {
+        const STEP: &str = "updating times";
+        let [src_type, dst_type] = [self.src_type().index(), self.dst_type().index()];
+        let destinations = nodes[dst_type].ids_in(part, &updated[dst_type]);
+        let start = self.dst.range(part).start;
+        let csc = &self.edges[part].csc;
+        let room = |row: usize| {
+            let dst = destinations[row];
+            let known = if dst < self.dst.num_known() { csc.degree((dst - start) as usize) } else { 0 };
+            (known + self.added.into_node(dst).len()) as u64
+        };
+        let num_rows = destinations.len();
+        let rows = Groups::from_rows_in(space, num_rows, room, |row, room: &mut [u32]| {
+            let mut num_kept = 0;
+            self.for_each_kept(part, destinations[row], filter, |edge| {
+                room[num_kept] = updated[src_type].global(&self.src, edge.src);
+                num_kept += 1;
+            });
+            num_kept
+        })?;
+        let has_positions = self.has_attributes() || self.edges[part].src_times.is_some();
+        let mut positions = Buffer::default();
+        if has_positions {
+            positions = Groups::from_rows_in(space, num_rows, room, |row, room: &mut [u64]| {
+                let mut num_kept = 0;
+                self.for_each_kept(part, destinations[row], filter, |edge| {
+                    room[num_kept] = edge.position;
+                    num_kept += 1;
+                });
+                num_kept
+            })?
+            .values;
+        }
+        let num_edges = self.num_edges(part);
+        let time = |position: u64| match (position as usize).checked_sub(num_edges) {
+            Some(at) => nodes[src_type].time(self.added.src[at]),
+            None => {
+                let position = position as usize;
+                let updated = nodes[src_type].updated_time(csc.indices()[position]);
+                updated.or(self.edges[part].src_times.as_ref().map(|times| times[position])).unwrap_or(0)
             }
         };
-        Ok(EdgeLabels { values, splits: gather(space, &splits, 1, positions)? })
+        let src_times = self.edges[part].src_times.as_ref().map(|_| {
+            space.build(positions.len(), STEP, |range| Ok(positions[range].iter().map(|&at| time(at)).collect()))
+        });
+        let split_sizes = self.split_sizes(part, &positions);
+        Ok(PartRows { rows, positions, src_times: src_times.transpose()?, split_sizes })
+    }
+
+    fn for_each_kept(&self, part: usize, dst: u32, filter: Option<&OverlapFilter>, mut visit: impl FnMut(InEdge)) {
+        let visit_kept = |edge: InEdge| {
+            if !filter.is_some_and(|filter| filter.removes(self.edge_type, self.candidate(part, dst, edge))) {
+                visit(edge);
+            }
+        };
+        self.for_each_edge(part, dst, visit_kept, |_| {});
+    }
+
+    fn has_attributes(&self) -> bool {
+        let of_type = self.of_type;
+        of_type.feature_dim > 0 || of_type.has_weights || of_type.has_times || of_type.labels.is_some()
+    }
+
+    /// Returns the splits of the edges of a part, then of those that are added.
+    fn label_splits(&self, part: usize) -> Option<[&[u8]; 2]> {
+        let known = self.edges[part].attributes.labels.as_ref()?;
+        let added = self.added.attributes.labels.as_ref();
+        Some([&known.splits, added.map_or(&self.unlabeled.splits[..], |labels| &labels.splits[..])])
+    }
+
+    fn split_sizes(&self, part: usize, positions: &[u64]) -> [u64; 3] {
+        let mut sizes = [0; 3];
+        let Some([known, added]) = self.label_splits(part) else { return sizes };
+        for &position in positions {
+            let position = position as usize;
+            let code = known.get(position).copied().unwrap_or_else(|| added[position - known.len()]);
+            if let Some(split) = Split::of_code(code) {
+                sizes[split.index()] += 1;
+            }
+        }
+        sizes
+    }
+
+    /// Groups the held-out edges by the parts that have them, with global ids after the update. Frees the lists.
+    pub(super) fn held_out_in_parts(&mut self, updated: &[UpdatedNumbers]) -> Option<HeldOutInParts> {
+        let HeldOutEdges { valid, test } = std::mem::take(&mut self.held_out);
+        if valid.is_empty() && test.is_empty() {
+            return None;
+        }
+        let [src, dst] = [&updated[self.src_type().index()], &updated[self.dst_type().index()]];
+        Some([valid, test].map(|list| {
+            let from = parallel::map(&list.src, |&id| src.global(&self.src, id));
+            let to = parallel::map(&list.dst, |&id| dst.global(&self.dst, id));
+            HeldOutInPart::of_edges(&from, &to, list.times.as_deref(), &dst.book)
+        }))
+    }
+
+    /// Returns the files of a part in the folder `root`.
+    pub(super) fn jobs<'s>(
+        &'s self,
+        part: usize,
+        root: &str,
+        arrays: &'s PartRows,
+        held_out: Option<&'s HeldOutInParts>,
+    ) -> Vec<Job<'s>> {
+        let PartRows { rows, positions, src_times, .. } = arrays;
+        let dir = format!("{root}/{}", edge_dir(self.of_type));
+        let known = &self.edges[part].attributes;
+        let added = &self.added.attributes;
+        let selected = Selection::Rows(positions);
+        let mut jobs = Vec::new();
+        let mut add = |file: &str, content| jobs.push(Job::new(format!("{dir}/{file}.npy"), content));
+        add("indptr", Content::Indptr(&rows.offsets));
+        add("indices", Content::Ids(&rows.values));
+        if let Some(features) = &known.features {
+            let pieces: Vec<&Features> = [Some(features), added.features.as_ref()].into_iter().flatten().collect();
+            add("features", Content::Features(pieces, selected));
+        }
+        if let Some(weights) = &known.weights {
+            let pieces = [Some(&weights[..]), added.weights.as_deref()].into_iter().flatten().collect();
+            add("weights", Content::Floats(pieces, None, selected));
+        }
+        if let Some(times) = &known.times {
+            let pieces = [Some(&times[..]), added.times.as_deref()].into_iter().flatten().collect();
+            add("times", Content::Whole(pieces, selected));
+        }
+        if let (Some(labels), Some([splits, added_splits])) = (&known.labels, self.label_splits(part)) {
+            let values = added.labels.as_ref().map(|labels| &labels.values);
+            match &labels.values {
+                EdgeLabelValues::Classes { of_edges, .. } => {
+                    let classes = values.and_then(EdgeLabelValues::classes);
+                    let of_added = classes.map_or(&self.unlabeled.classes[..], |classes| &classes[..]);
+                    add("labels", Content::Whole(vec![&of_edges[..], of_added], selected));
+                }
+                EdgeLabelValues::Targets(targets) => {
+                    let of_added = values.and_then(EdgeLabelValues::targets);
+                    let of_added = of_added.map_or(&self.unlabeled.targets[..], |targets| &targets.values[..]);
+                    let pieces = vec![&targets.values[..], of_added];
+                    add("targets", Content::Floats(pieces, Some(targets.dim), selected));
+                }
+            }
+            add("splits", Content::Bytes(vec![splits, added_splits], selected));
+        }
+        if let Some(times) = src_times {
+            add("src_times", Content::Times(times));
+        }
+        if let Some(held_out) = held_out {
+            let has_times = held_out.iter().flatten().any(|of_part| of_part.times.is_some());
+            for (split, lists) in ["valid", "test"].into_iter().zip(held_out) {
+                let HeldOutInPart { ends, times, .. } = &lists[part];
+                add(&format!("{split}_edges"), Content::Edges(ends));
+                if has_times {
+                    add(&format!("{split}_edge_times"), Content::Times(times.as_deref().unwrap_or_default()));
+                }
+            }
+        }
+        jobs
+    }
+
+    /// Returns the edges of an updated part in the form that measures read.
+    pub(super) fn slice<'s>(&self, arrays: &'s PartRows) -> EdgeSlice<'s> {
+        EdgeSlice {
+            src_type: self.src_type().index(),
+            dst_type: self.dst_type().index(),
+            indptr: &arrays.rows.offsets,
+            indices: &arrays.rows.values,
+        }
     }
 }
 
-impl Kept<'_> {
-    /// Appends edges, and empties the arrays.
-    fn append(&mut self, ends: &mut [Vec<u32>; 2], positions: &mut Vec<u64>) -> Result<(), GraphError> {
-        let [src, dst] = ends;
-        self.src.append(std::mem::take(src))?;
-        self.dst.append(std::mem::take(dst))?;
-        self.positions.append(std::mem::take(positions))
-    }
-}
-
-/// The removed edges of a type so far.
+/// The removed edges of a type.
 struct Removals {
-    /// True for each listed pair of original ids that an edge joins.
-    listed: HashMap<[u32; 2], bool>,
-    /// True if the pairs have no direction; the smaller id is then the first one in `listed`.
+    /// The listed pairs of global ids, each with its position in the list. If the pairs have no direction, the smaller id is the first one.
+    listed: HashMap<[u32; 2], usize>,
     both_directions: bool,
-    counts: RemovedCounts,
+    /// The listed pairs, as original ids.
+    pairs: Vec<[u32; 2]>,
+    /// True for each listed pair that an edge joins.
+    is_met: Vec<AtomicBool>,
+    num_listed: AtomicU64,
+    num_with_nodes: AtomicU64,
 }
 
 impl Removals {
-    fn new(pairs: &[[u32; 2]], both_directions: bool) -> Self {
-        let mut removals = Self { listed: HashMap::new(), both_directions, counts: RemovedCounts::default() };
-        removals.listed = pairs.iter().map(|&pair| (removals.key(pair), false)).collect();
+    fn new(pairs: &[[u32; 2]], both_directions: bool, [src, dst]: [&KnownNumbers; 2]) -> Self {
+        let sources = src.globals_of(pairs.iter().map(|pair| pair[0]).collect());
+        let destinations = dst.globals_of(pairs.iter().map(|pair| pair[1]).collect());
+        let mut removals = Self {
+            listed: HashMap::new(),
+            both_directions,
+            pairs: Vec::new(),
+            is_met: Vec::new(),
+            num_listed: AtomicU64::new(0),
+            num_with_nodes: AtomicU64::new(0),
+        };
+        for &pair in pairs {
+            let key = removals.key([sources.get(pair[0]), destinations.get(pair[1])]);
+            if !removals.listed.contains_key(&key) {
+                removals.listed.insert(key, removals.pairs.len());
+                removals.pairs.push(pair);
+                removals.is_met.push(AtomicBool::new(false));
+            }
+        }
         removals
     }
 
@@ -293,27 +553,43 @@ impl Removals {
         pair
     }
 
-    /// Returns true for an edge that is removed, and counts it. `globals` are its ends in the parts, and `numbers` after the
-    /// update.
-    fn removes(&mut self, of_type: &TypeInParts, globals: [u32; 2], numbers: [u32; 2]) -> bool {
-        if !self.listed.is_empty()
-            && let Some(is_met) = self.listed.get_mut(&self.key(of_type.originals(globals)))
-        {
-            *is_met = true;
-            self.counts.listed += 1;
-            return true;
-        }
-        let loses_end = numbers.contains(&NONE);
-        if loses_end {
-            self.counts.with_nodes += 1;
-        }
-        loses_end
+    fn removes_nothing(&self, ends: [&KnownNumbers; 2]) -> bool {
+        self.listed.is_empty() && ends.iter().all(|end| end.keeps_all())
     }
 
-    /// Returns the counts. `pairs` are the listed pairs in their order.
-    fn counts(self, pairs: &[[u32; 2]]) -> RemovedCounts {
-        let first_unmatched = pairs.iter().find(|&&pair| self.listed.get(&self.key(pair)) == Some(&false)).copied();
-        let num_unmatched = self.listed.values().filter(|is_met| !**is_met).count() as u64;
-        RemovedCounts { first_unmatched, num_unmatched, ..self.counts }
+    /// Returns true for a known edge that is removed.
+    fn is_removed(&self, ends: [&KnownNumbers; 2], pair: [u32; 2]) -> bool {
+        ends[0].is_removed(pair[0])
+            || ends[1].is_removed(pair[1])
+            || !self.listed.is_empty() && self.listed.contains_key(&self.key(pair))
+    }
+
+    /// Counts a known edge that is removed.
+    fn count(&self, ends: [&KnownNumbers; 2], pair: [u32; 2]) {
+        if let Some(&at) = self.listed.get(&self.key(pair)) {
+            self.is_met[at].store(true, Ordering::Relaxed);
+            self.num_listed.fetch_add(1, Ordering::Relaxed);
+        } else if ends[0].is_removed(pair[0]) || ends[1].is_removed(pair[1]) {
+            self.num_with_nodes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true for a known edge that is removed, and counts it.
+    fn removes(&self, ends: [&KnownNumbers; 2], pair: [u32; 2]) -> bool {
+        let is_removed = self.is_removed(ends, pair);
+        if is_removed {
+            self.count(ends, pair);
+        }
+        is_removed
+    }
+
+    fn counts(&self) -> RemovedCounts {
+        let unmatched = self.is_met.iter().zip(&self.pairs).filter(|(is_met, _)| !is_met.load(Ordering::Relaxed));
+        RemovedCounts {
+            listed: self.num_listed.load(Ordering::Relaxed),
+            with_nodes: self.num_with_nodes.load(Ordering::Relaxed),
+            first_unmatched: unmatched.clone().next().map(|(_, &pair)| pair),
+            num_unmatched: unmatched.count() as u64,
+        }
     }
 }

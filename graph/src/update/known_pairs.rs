@@ -1,7 +1,7 @@
 //! The lists of the edges that join the same nodes as added edges.
 
-use super::nodes::{NONE, Numbering};
-use crate::dataset::{Dataset, EdgeData, EdgeList, JoinedNodes, KnownPairs, PairKey, Split};
+use super::numbers::KnownNumbers;
+use crate::dataset::{Dataset, EdgeData, EdgeList, JoinedNodes, KnownPairs, Split, pair_key};
 use crate::grouping::Pairs;
 use crate::memory::{Buffer, GrowingArray, Workspace};
 use crate::part::PartEdges;
@@ -28,17 +28,17 @@ pub fn known_pairs(
     in_parts: &[EdgeTypeId],
     space: &Workspace,
 ) -> Result<KnownPairs, GraphError> {
-    let mut numberings = Vec::with_capacity(removed.len());
+    let mut numbers = Vec::with_capacity(removed.len());
     for (t, is_removed) in (0..).map(NodeTypeId).zip(removed) {
-        numberings.push(Numbering::new(parts, t, is_removed).map_err(|why| wrong(added, why))?);
+        numbers.push(KnownNumbers::new(parts, t, is_removed).map_err(|why| wrong(added, why))?);
     }
-    let nodes =
-        JoinedNodes::new(numberings.iter().map(|of_type| of_type.globals.len())).map_err(|why| wrong(added, why))?;
     let edges = edge_types.iter().map(|edge_type| &added.edge_types[edge_type.index()]).collect();
-    let pairs = AddedPairs { edges, nodes: &nodes };
-    let is_end = pairs.ends(&numberings);
+    let pairs = AddedPairs { edges, nodes: JoinedNodes::default() };
+    let nodes = JoinedNodes::new(pairs.ends(&numbers));
+    let pairs = AddedPairs { nodes: nodes.clone(), ..pairs };
+    let ends = numbers.iter().enumerate().map(|(t, numbers)| global_ends(&nodes, t, numbers)).collect();
     let wanted = KnownPairs::new(space, nodes.clone(), &pairs)?;
-    let search = Search { numberings: &numberings, is_end, wanted: &wanted };
+    let search = Search { ends, wanted: &wanted };
     let mut found = FoundPairs { keys: space.growing()? };
     for part in parts {
         for &edge_type in in_parts {
@@ -50,6 +50,7 @@ pub fn known_pairs(
                 found.add(list.list.len(), &|range, keys| search.held_out_edges(&list, range, keys))?;
             }
         }
+        part.release_pages();
     }
     KnownPairs::new(space, nodes, &found.keys.finish()?)
 }
@@ -58,27 +59,36 @@ fn wrong(dataset: &Dataset, why: String) -> GraphError {
     GraphError::Dataset { dataset: dataset.name.clone(), why }
 }
 
+/// Returns the global ids of the numbered nodes of a type with their joined numbers, ascending.
+fn global_ends(nodes: &JoinedNodes, node_type: usize, numbers: &KnownNumbers) -> Vec<(u32, u32)> {
+    let of_type = (0_u32..).zip(nodes.nodes()).filter(|(_, node)| node.0.index() == node_type);
+    let (joined, of_nodes): (Vec<u32>, Vec<u32>) = of_type.map(|(joined, node)| (joined, node.1)).unzip();
+    let mut ends: Vec<(u32, u32)> = numbers.ids_of_numbers(&of_nodes).into_iter().zip(joined).collect();
+    ends.sort_unstable();
+    ends
+}
+
 /// The pairs that added edges join.
 struct AddedPairs<'a> {
     edges: Vec<&'a EdgeData>,
-    /// The nodes that stay.
-    nodes: &'a JoinedNodes,
+    /// The known nodes that these edges join.
+    nodes: JoinedNodes,
 }
 
 impl AddedPairs<'_> {
-    /// Returns, by type and number, true for each node that stays and that an added edge joins with another such node. Only the
-    /// edges of these nodes are looked up.
-    fn ends(&self, numberings: &[Numbering]) -> Vec<Vec<bool>> {
-        let mut is_end: Vec<Vec<bool>> = numberings.iter().map(|of_type| vec![false; of_type.globals.len()]).collect();
+    /// Returns the nodes that stay, and that an added edge joins with another such node. Only the edges of these nodes are looked
+    /// up.
+    fn ends(&self, numbers: &[KnownNumbers]) -> Vec<(NodeTypeId, u32)> {
+        let mut nodes = Vec::new();
         for edges in &self.edges {
+            let num_kept = [edges.src_type, edges.dst_type].map(|t| numbers[t.index()].num_kept());
             for (&src, &dst) in edges.src.iter().zip(&edges.dst[..]) {
-                let ends = [(edges.src_type, src), (edges.dst_type, dst)];
-                if self.nodes.key(ends, Split::Train).is_some() {
-                    ends.iter().for_each(|(t, number)| is_end[t.index()][*number as usize] = true);
+                if src < num_kept[0] && dst < num_kept[1] {
+                    nodes.extend([(edges.src_type, src), (edges.dst_type, dst)]);
                 }
             }
         }
-        is_end
+        nodes
     }
 }
 
@@ -142,26 +152,24 @@ struct HeldOutList<'a> {
 
 /// The search for edges of parts among the pairs of added edges.
 struct Search<'a> {
-    numberings: &'a [Numbering],
-    /// True for each node whose edges are looked up, by type and number.
-    is_end: Vec<Vec<bool>>,
+    /// The global id and the joined number of each node whose edges are looked up, by type.
+    ends: Vec<Vec<(u32, u32)>>,
     wanted: &'a KnownPairs,
 }
 
 impl Search<'_> {
-    /// Returns the number of a node whose edges are looked up.
-    fn end(&self, node_type: NodeTypeId, global: u32) -> Option<(NodeTypeId, u32)> {
-        let number = self.numberings[node_type.index()].of_global[global as usize];
-        (number != NONE && self.is_end[node_type.index()][number as usize]).then_some((node_type, number))
+    /// Returns the joined number of a node whose edges are looked up.
+    fn end(&self, node_type: NodeTypeId, global: u32) -> Option<u32> {
+        let of_type = &self.ends[node_type.index()];
+        of_type.binary_search_by_key(&global, |end| end.0).ok().map(|at| of_type[at].1)
     }
 
     /// Adds the key of a pair to `keys`, if it is wanted.
-    fn look_up(&self, ends: [(NodeTypeId, u32); 2], split: Split, keys: &mut Vec<[u64; 2]>) {
-        if self.wanted.get(ends).is_none() {
-            return;
+    fn look_up(&self, ends: [u32; 2], split: Split, keys: &mut Vec<[u64; 2]>) {
+        let (row, value) = pair_key(ends, split);
+        if self.wanted.find((row, value)).is_some() {
+            keys.push([u64::from(row), value]);
         }
-        let key: Option<PairKey> = self.wanted.nodes().key(ends, split);
-        keys.extend(key.map(|(row, value)| [u64::from(row), value]));
     }
 
     /// Looks up the training edges at `positions`. `first` is the first node of the part.

@@ -1,26 +1,29 @@
 //! Changes of the graph of existing parts: new, changed and removed nodes and edges.
 //!
-//! [`update_parts`] reads parts back as a dataset in original ids, with the changes applied. Writing this dataset with the
-//! parts of the nodes that stay is an update without a new partitioning.
+//! [`PartsUpdate`] applies the changes to one part after the other and writes it. New nodes get a part from the caller. No array
+//! of the whole graph is made.
 //!
-//! Invariant: nodes that stay keep their order, and new nodes come after them. The in-edges of a node keep their order, and
-//! added edges come after them. Training edges do not depend on the partitioning: they are in the order of their destinations,
-//! then in their own order, and added edges are the last. Held-out edges are in the order of the parts that hold them.
+//! Invariant: nodes that stay keep their part and their order, and new nodes come after them. The in-edges of a node keep their
+//! order, and added edges come after them, except in undirected graphs, whose in-edges are sorted. The result is what writing the
+//! whole graph with this assignment gives.
 // Contents of files end in an error, never in a panic.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
+mod added;
 mod edges;
 mod fit;
-mod gather;
 mod known_pairs;
 mod nodes;
+mod numbers;
+mod parts_update;
+mod write;
 
 pub use known_pairs::known_pairs;
+pub use parts_update::{Neighbor, NewNodes, PartQuantities, PartsUpdate, UpdatedEdges};
+pub use write::UpdatedParts;
 
-use crate::dataset::{Dataset, EdgeData, NodeData};
+use crate::dataset::{EdgeData, NodeData, OverlapPolicy};
 use crate::memory::Workspace;
-use crate::{EdgeTypeId, GraphError, NodeTypeId, Part};
-use nodes::Numbering;
 
 /// Changes of the graph of existing parts. Types are those of the parts, in their order.
 #[derive(Clone, Debug)]
@@ -55,15 +58,17 @@ pub struct EdgeUpdate {
     pub added: Option<EdgeData>,
 }
 
-/// The graph of updated parts.
-#[derive(Debug)]
-pub struct UpdatedGraph {
-    /// The graph.
-    pub dataset: Dataset,
-    /// The part of each node that stays, by node type and number.
-    pub parts: Vec<Vec<u32>>,
-    /// The removed edges, by edge type.
-    pub removed: Vec<RemovedCounts>,
+/// The rules that an update follows.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateRules {
+    /// True if edges of types that join a node type to itself have their reverses.
+    pub to_undirected: bool,
+    /// True to keep held-out edges of such types sorted by their ends, each edge once.
+    pub sorts_held_out: bool,
+    /// The treatment of held-out edges that are also training edges.
+    pub overlap: OverlapPolicy,
+    /// The place for the edges of a part.
+    pub space: Workspace,
 }
 
 /// The numbers of edges of a type that were removed. Held-out edges count as well.
@@ -77,52 +82,4 @@ pub struct RemovedCounts {
     pub first_unmatched: Option<[u32; 2]>,
     /// The number of such pairs.
     pub num_unmatched: u64,
-}
-
-/// Applies changes to the graph of `parts`, which are all parts on disk of a graph. Large arrays are made in `space`.
-///
-/// ```
-/// use edgecut_graph::part_writer::write_one_part;
-/// use edgecut_graph::readers::{FakeOptions, fake};
-/// use edgecut_graph::{DiskPartId, EdgeUpdate, GraphUpdate, NodeData, NodeUpdate, Part, Workspace, update_parts};
-/// # let dir = tempfile::tempdir()?;
-/// # let dir = dir.path();
-/// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-/// let part = Part::open(dir, DiskPartId(0), true)?;
-/// let mut removed = vec![false; 100];
-/// removed[7] = true;
-/// let nodes = NodeUpdate { removed, rows: NodeData::default(), numbers: Vec::new() };
-/// let update = GraphUpdate { node_types: vec![nodes], edge_types: vec![EdgeUpdate::default()] };
-/// let updated = update_parts(&[part], update, &Workspace::default())?;
-/// assert_eq!(updated.dataset.node_types[0].num_nodes, 99);
-/// assert!(updated.removed[0].with_nodes > 0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// [`GraphError::Dataset`] for changes that do not fit the types of the parts, and [`GraphError::Scratch`].
-pub fn update_parts(parts: &[Part], update: GraphUpdate, space: &Workspace) -> Result<UpdatedGraph, GraphError> {
-    let Some(meta) = parts.first().map(Part::meta) else {
-        return Err(GraphError::Dataset { dataset: String::new(), why: "there are no parts to update".into() });
-    };
-    fit::check(meta, &update).map_err(|why| GraphError::Dataset { dataset: meta.dataset.clone(), why })?;
-    let GraphUpdate { node_types: node_updates, edge_types: edge_updates } = update;
-    let mut numberings = Vec::with_capacity(node_updates.len());
-    let mut node_types = Vec::with_capacity(node_updates.len());
-    for (t, update) in (0..).map(NodeTypeId).zip(&node_updates) {
-        let numbering = Numbering::new(parts, t, &update.removed)
-            .and_then(|numbering| numbering.with_rows(&update.numbers))
-            .map_err(|why| GraphError::Dataset { dataset: meta.dataset.clone(), why })?;
-        node_types.push(nodes::updated(parts, t, update, &numbering, space)?);
-        numberings.push(numbering);
-    }
-    let mut edge_types = Vec::with_capacity(edge_updates.len());
-    let mut removed = Vec::with_capacity(edge_updates.len());
-    for (e, update) in (0..).map(EdgeTypeId).zip(edge_updates) {
-        let (edges, counts) = edges::updated(parts, e, update, &numberings, space)?;
-        edge_types.push(edges);
-        removed.push(counts);
-    }
-    let dataset = Dataset { name: meta.dataset.clone(), node_types, edge_types };
-    Ok(UpdatedGraph { dataset, parts: numberings.into_iter().map(|of_type| of_type.parts).collect(), removed })
 }

@@ -23,16 +23,78 @@ const MAX_NODE_WEIGHTS: usize = 4;
 /// The minimum number of nodes per part for a weight of their own. With fewer, an even share means nothing.
 const MIN_NODES_PER_PART: usize = 8;
 
+/// The sizes of a graph, which decide what is balanced.
+pub(crate) struct GraphSizes {
+    /// The number of nodes of each type.
+    pub(crate) num_nodes: Vec<usize>,
+    pub(crate) num_edges: usize,
+    pub(crate) num_train: usize,
+}
+
+/// The weight of a node in one of the constraints.
+#[derive(Debug)]
+pub(crate) enum Weight {
+    /// 1 for each node of these types, or of all types.
+    Nodes(Option<Vec<usize>>),
+    /// The in-degree and 1.
+    Edges,
+    /// 1 for each training node.
+    Train,
+}
+
+impl GraphSizes {
+    /// Returns the sizes of a graph in memory.
+    pub(crate) fn of(graph: &Grouped) -> Self {
+        Self {
+            num_nodes: graph.node_types.iter().map(|t| t.num_nodes).collect(),
+            num_edges: graph.num_edges(),
+            num_train: graph.node_types.iter().map(|t| t.splits.train.len()).sum(),
+        }
+    }
+
+    /// Returns the weights of the quantities that `options` asks to balance, as far as the graph has them.
+    pub(crate) fn weights(&self, options: &PartitionOptions) -> Vec<Weight> {
+        let mut weights = Vec::new();
+        for balance in effective_balance(self, options) {
+            match balance {
+                Balance::Nodes => weights.extend(self.node_weights(options.num_parts)),
+                Balance::Edges => weights.push(Weight::Edges),
+                Balance::Train => weights.push(Weight::Train),
+            }
+        }
+        weights
+    }
+
+    /// Returns one weight per larger node type, and one for all others together. If only one weight is left, it covers all
+    /// nodes.
+    fn node_weights(&self, num_parts: u32) -> Vec<Weight> {
+        let least = MIN_NODES_PER_PART * num_parts as usize;
+        let sizes = &self.num_nodes;
+        let mut by_size: Vec<usize> = (0..sizes.len()).filter(|&t| sizes[t] > 0).collect();
+        by_size.sort_by_key(|&t| std::cmp::Reverse(sizes[t]));
+        let own =
+            by_size.len().min(if by_size.len() > MAX_NODE_WEIGHTS { MAX_NODE_WEIGHTS - 1 } else { by_size.len() });
+        let (own, shared) = by_size.split_at(own);
+        let mut groups: Vec<Vec<usize>> = own.iter().map(|&t| vec![t]).collect();
+        groups.push(shared.to_vec());
+        groups.retain(|types| types.iter().map(|&t| sizes[t]).sum::<usize>() >= least);
+        if groups.len() < 2 {
+            return vec![Weight::Nodes(None)];
+        }
+        groups.into_iter().map(|types| Weight::Nodes(Some(types))).collect()
+    }
+}
+
 impl Constraints {
     /// Makes the weights of the quantities that `options` asks to balance, as far as the graph has them.
     pub(crate) fn new(graph: &Grouped, ids: &JoinedIds, options: &PartitionOptions) -> Self {
         let mut columns = Vec::new();
-        for balance in effective_balance(graph, options) {
-            match balance {
-                Balance::Nodes => columns.extend(node_columns(&graph.node_types, ids, options.num_parts)),
-                Balance::Edges => columns.push(edge_column(&ids.in_degrees(graph), options.method)),
-                Balance::Train => columns.push(train_column(&graph.node_types, ids)),
-            }
+        for weight in GraphSizes::of(graph).weights(options) {
+            columns.push(match weight {
+                Weight::Nodes(types) => node_column(&graph.node_types, ids, types.as_deref()),
+                Weight::Edges => edge_column(&ids.in_degrees(graph), options.method),
+                Weight::Train => train_column(&graph.node_types, ids),
+            });
         }
         let totals = columns.iter().map(|c| c.iter().map(|&w| w as u64).sum()).collect();
         let weights = (0..ids.num_nodes()).flat_map(|node| columns.iter().map(move |column| column[node])).collect();
@@ -51,16 +113,16 @@ impl Constraints {
 }
 
 /// Returns the requested quantities that the method can balance and the graph has.
-pub(crate) fn effective_balance(graph: &Grouped, options: &PartitionOptions) -> Vec<Balance> {
+pub(crate) fn effective_balance(sizes: &GraphSizes, options: &PartitionOptions) -> Vec<Balance> {
     if options.method == Method::Random {
         return vec![Balance::Nodes];
     }
-    let train: usize = graph.node_types.iter().map(|t| t.splits.train.len()).sum();
+    let train = sizes.num_train;
     let mut used = Vec::new();
     for balance in Balance::ALL {
         let is_possible = match balance {
             Balance::Nodes => true,
-            Balance::Edges => graph.num_edges() > 0,
+            Balance::Edges => sizes.num_edges > 0,
             // Fewer than one per part cannot be even, and a total weight of zero makes METIS put all nodes into one part.
             Balance::Train => train >= options.num_parts as usize && train > 0,
         };
@@ -74,28 +136,12 @@ pub(crate) fn effective_balance(graph: &Grouped, options: &PartitionOptions) -> 
     used
 }
 
-/// Returns one weight per larger node type, and one for all others together. If only one weight is left, it covers all
-/// nodes.
-fn node_columns(node_types: &[NodeData], ids: &JoinedIds, num_parts: u32) -> Vec<Vec<i32>> {
-    let least = MIN_NODES_PER_PART * num_parts as usize;
-    let sizes: Vec<usize> = node_types.iter().map(|t| t.num_nodes).collect();
-    let mut by_size: Vec<usize> = (0..sizes.len()).filter(|&t| sizes[t] > 0).collect();
-    by_size.sort_by_key(|&t| std::cmp::Reverse(sizes[t]));
-    let own = by_size.len().min(if by_size.len() > MAX_NODE_WEIGHTS { MAX_NODE_WEIGHTS - 1 } else { by_size.len() });
-    let (own, shared) = by_size.split_at(own);
-    let mut groups: Vec<Vec<usize>> = own.iter().map(|&t| vec![t]).collect();
-    groups.push(shared.to_vec());
-    groups.retain(|types| types.iter().map(|&t| sizes[t]).sum::<usize>() >= least);
-    if groups.len() < 2 {
-        return vec![vec![1; ids.num_nodes()]];
-    }
-    let mut columns = vec![vec![0; ids.num_nodes()]; groups.len()];
-    for (weights, types) in columns.iter_mut().zip(groups) {
-        for t in types {
-            weights[ids.start(t)..ids.start(t) + sizes[t]].fill(1);
-        }
-    }
-    columns
+/// Returns 1 for each node of some types, or of all types, and 0 for all others.
+fn node_column(node_types: &[NodeData], ids: &JoinedIds, types: Option<&[usize]>) -> Vec<i32> {
+    let Some(types) = types else { return vec![1; ids.num_nodes()] };
+    let mut weights = vec![0; ids.num_nodes()];
+    types.iter().for_each(|&t| weights[ids.start(t)..][..node_types[t].num_nodes].fill(1));
+    weights
 }
 
 /// Returns in-degree + 1 per node. For METIS the degrees are scaled down if their sum would not fit its 31 bits.

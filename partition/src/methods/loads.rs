@@ -36,6 +36,11 @@ impl Loads {
         self.of_mut(part).iter_mut().zip(weights).for_each(|(held, &weight)| *held += weight as u64);
     }
 
+    /// Adds the sums of the weights of many nodes.
+    pub(crate) fn add_sums(&mut self, part: usize, sums: &[u64]) {
+        self.of_mut(part).iter_mut().zip(sums).for_each(|(held, sum)| *held += sum);
+    }
+
     pub(crate) fn remove(&mut self, part: usize, weights: &[i32]) {
         self.of_mut(part).iter_mut().zip(weights).for_each(|(held, &weight)| *held -= weight as u64);
     }

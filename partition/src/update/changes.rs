@@ -2,10 +2,9 @@
 
 use crate::PartitionError;
 use edgecut_graph::{
-    Dataset, EdgeList, EdgeTypeId, EdgeUpdate, Features, GraphError, GraphUpdate, HoldOut, HoldOutChoice, KnownPairs,
-    Meta, NodeKeys, NodeUpdate, Part, Workspace, known_pairs,
+    Dataset, EdgeTypeId, EdgeUpdate, Features, GraphError, GraphUpdate, HoldOut, HoldOutChoice, KnownPairs, Meta,
+    NodeKeys, NodeUpdate, Part, Workspace, known_pairs,
 };
-use std::collections::HashSet;
 
 /// Changes of a graph, before the options of its parts are applied.
 #[derive(Clone, Debug)]
@@ -181,22 +180,4 @@ fn stored(
 ) -> Result<Features, PartitionError> {
     let stored = features.to_dtype_in(space, dtype)?;
     Ok(stored.map_err(|source| GraphError::OutOfRange { node_type: name.to_owned(), source })?)
-}
-
-/// Sorts the held-out edges of undirected edge types by their ends, as the edges of these types are. An edge that a table lists
-/// again stays one edge.
-pub(super) fn sort_held_out(dataset: &mut Dataset) {
-    for edges in dataset.edge_types.iter_mut().filter(|edges| edges.src_type == edges.dst_type) {
-        let mut known = HashSet::new();
-        for list in [&mut edges.held_out.valid, &mut edges.held_out.test] {
-            let mut positions: Vec<usize> =
-                (0..list.len()).filter(|&at| known.insert((list.src[at], list.dst[at]))).collect();
-            positions.sort_unstable_by_key(|&at| (list.src[at], list.dst[at]));
-            let src: Vec<u32> = positions.iter().map(|&at| list.src[at]).collect();
-            let dst: Vec<u32> = positions.iter().map(|&at| list.dst[at]).collect();
-            let times =
-                list.times.as_ref().map(|times| positions.iter().map(|&at| times[at]).collect::<Vec<i64>>().into());
-            *list = EdgeList { times, ..EdgeList::new(src.into(), dst.into()) };
-        }
-    }
 }

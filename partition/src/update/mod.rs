@@ -1,8 +1,8 @@
 //! Updates of existing parts: new, changed and removed nodes and edges, without a new partitioning.
 //!
-//! Nodes of the parts stay in their part. New nodes are placed beside their neighbors ([`place`]). The result is what writing
-//! the whole graph with this assignment gives. All arrays of the graph are read and written once. In memory they take about
-//! twice their bytes, or with a scratch space the memory of a partitioning.
+//! Nodes of the parts stay in their part. New nodes are placed beside their neighbors ([`mod@place`]). The result is what writing
+//! the whole graph with this assignment gives. Parts are read and written one at a time
+//! ([`PartsUpdate`](edgecut_graph::PartsUpdate)).
 
 mod advice;
 mod changes;
@@ -13,13 +13,12 @@ pub use advice::{Advice, Quality, update_limits};
 pub use changes::{Changes, RemovedPairs};
 
 use crate::staging::Staging;
-use crate::{PartitionError, Phase, Progress, assignment, staging, write};
+use crate::{PartitionError, Phase, Progress, staging, write};
 use changes::{ChangesOfParts, KnownParts};
-use edgecut_graph::part_writer::{ExtraFiles, Grouped, NodeTypeFacts, WriteOptions};
-use edgecut_graph::readers::{DatasetSource, Loaded, prepare};
+use edgecut_graph::part_writer::{ExtraFiles, NodeTypeFacts, WriteOptions};
 use edgecut_graph::{
-    EdgeData, EdgeTypeId, EdgeTypeMeta, Meta, NodeKeys, OriginalIds, OverlapPolicy, Part, Provenance, UpdatedGraph,
-    Updates, Workspace, update_parts,
+    EdgeTypeId, EdgeTypeMeta, Meta, NodeKeys, OverlapPolicy, Part, PartsUpdate, Provenance, UpdateRules, UpdatedEdges,
+    Updates, Workspace,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -158,72 +157,66 @@ pub fn update(
             after: before - removed + new,
         });
     }
-    let UpdatedGraph { dataset, parts: known, removed } = update_parts(parts, update, &space)?;
+    let rules = UpdateRules {
+        to_undirected: made.to_undirected,
+        sorts_held_out: made.hold_out_edges.is_some(),
+        overlap: overlap.unwrap_or(made.overlap),
+        space,
+    };
+    let update = PartsUpdate::new(parts, update, &rules)?;
     let mut missing_edges = 0;
-    for (edge_type, counts) in removed.iter().enumerate().filter(|(edge_type, _)| direct_removals.contains(edge_type)) {
+    for edge_type in (0..meta.edge_types.len()).filter(|edge_type| direct_removals.contains(edge_type)) {
+        let counts = &update.edge_types()[edge_type].removed;
         if let (Some(pair), false) = (counts.first_unmatched, skips_missing_edges) {
             return Err(PartitionError::MissingEdges { edge_type, pair, number: counts.num_unmatched });
         }
         missing_edges += counts.num_unmatched;
     }
-    let merged: Vec<u64> = dataset.edge_types.iter().map(num_edges).collect();
-    let source = DatasetSource {
-        to_undirected: made.to_undirected,
-        add_reverse_edges: made.add_reverse_edges,
-        overlap: overlap.unwrap_or(made.overlap),
-        space: space.clone(),
-        ..DatasetSource::new(&dataset.name, "")
-    };
-    // The source holds out no edges, so no node draws.
-    let Loaded { mut dataset, mut warnings } =
-        prepare(Loaded { dataset, warnings: Vec::new() }, &source, &OriginalIds)?;
-    if made.to_undirected && made.hold_out_edges.is_some() {
-        changes::sort_held_out(&mut dataset);
+    let edges = meta.edge_types.iter().zip(update.edge_types()).map(edge_counts).collect();
+    let mut warnings = update.warnings().to_vec();
+    let mut were_ordered = Vec::with_capacity(meta.edge_types.len());
+    for at in (0..meta.edge_types.len() as u16).map(EdgeTypeId) {
+        were_ordered.push(time_order::num_misordered(parts, at) == Some(0));
+        parts.iter().for_each(Part::release_pages);
     }
-    let mut edges = Vec::with_capacity(meta.edge_types.len());
-    for (((of_type, of_edges), counts), merged) in
-        meta.edge_types.iter().zip(&dataset.edge_types).zip(&removed).zip(merged)
-    {
-        let before = of_type.num_edges + of_type.held_out.iter().sum::<u64>();
-        let after = num_edges(of_edges);
-        let stayed = before - counts.listed - counts.with_nodes;
-        let removed_overlaps =
-            if made.to_undirected { stayed.saturating_sub(after) } else { merged.saturating_sub(after) };
-        edges.push(EdgeCounts {
-            edge_type: [&of_type.src_type[..], &of_type.relation, &of_type.dst_type].join("__"),
-            before,
-            removed: counts.listed,
-            removed_with_nodes: counts.with_nodes,
-            removed_overlaps,
-            added: after + removed_overlaps - stayed,
-            after,
-        });
-    }
-    for (at, (of_type, of_edges)) in meta.edge_types.iter().zip(&dataset.edge_types).enumerate() {
-        let before = time_order::num_misordered_in_parts(parts, EdgeTypeId(at as u16));
-        let after = time_order::num_misordered(of_edges).unwrap_or(0);
-        if after > 0 && (holds_out_latest[at] || before == Some(0)) {
-            warnings.push(misordered(of_type, after));
-        }
-    }
-    dataset.validate_structure()?;
-    let provenance = Provenance { overlap: source.overlap, updates: Some(next_update(meta)), ..made.clone() };
-    let ids = assignment::joined_ids(&dataset.node_types, meta.num_parts)?;
-    let neighbors = place::Neighbors::new(&dataset, &ids, &known);
-    let grouped = Grouped::new_in(&space, dataset)?;
-    let assignment = neighbors.assignment(&grouped, &ids, &known, meta);
+    let parts_of_new = place::place(&update, meta)?;
     let mut staging =
         Staging::create(out_dir, replaces != Replaces::Nothing).map_err(|error| replaces.describe(error))?;
     if replaces == Replaces::Updated {
         staging.expect(meta.fingerprint());
     }
-    let written = WriteOptions { num_parts: meta.num_parts, provenance, is_synced: true };
+    let provenance = Provenance { overlap: rules.overlap, updates: Some(next_update(meta)), ..made.clone() };
+    let options = WriteOptions { num_parts: meta.num_parts, provenance, is_synced: true };
     let node_facts = facts_after(meta, &nodes, extra.node_facts);
     let extra = ExtraFiles { node_facts: &node_facts, ..extra };
-    let updated = write::write_grouped(grouped, &assignment, written, staging, progress, extra)
-        .map_err(|error| replaces.describe(error))?;
+    progress.phase(Phase::Writing);
+    let written = update.write(&parts_of_new, options, staging.dir(), &write::Written(progress), extra)?;
+    for (at, of_type) in meta.edge_types.iter().enumerate().filter(|(at, _)| holds_out_latest[*at] || were_ordered[*at])
+    {
+        let number = time_order::num_misordered(&written.parts, EdgeTypeId(at as u16)).unwrap_or(0);
+        if number > 0 {
+            warnings.push(misordered(of_type, number));
+        }
+    }
+    let updated = written.meta;
+    write::commit(staging, progress).map_err(|error| replaces.describe(error))?;
     let quality = Advice::new(&meta.report, &updated);
     Ok(UpdateReport { meta: updated, nodes, edges, quality, missing_edges, warnings })
+}
+
+/// Returns the numbers of edges of a type.
+fn edge_counts((of_type, update): (&EdgeTypeMeta, &UpdatedEdges)) -> EdgeCounts {
+    let before = of_type.num_edges + of_type.held_out.iter().sum::<u64>();
+    let stayed = before - update.removed.listed - update.removed.with_nodes;
+    EdgeCounts {
+        edge_type: [&of_type.src_type[..], &of_type.relation, &of_type.dst_type].join("__"),
+        before,
+        removed: update.removed.listed,
+        removed_with_nodes: update.removed.with_nodes,
+        removed_overlaps: update.overlaps,
+        added: update.after + update.overlaps - stayed,
+        after: update.after,
+    }
 }
 
 impl Replaces {
@@ -279,9 +272,4 @@ fn next_update(meta: &Meta) -> Updates {
             }
         }
     }
-}
-
-/// Returns the number of edges of a type with those that are held out.
-fn num_edges(edges: &EdgeData) -> u64 {
-    (edges.src.len() + edges.held_out.valid.len() + edges.held_out.test.len()) as u64
 }

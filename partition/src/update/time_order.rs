@@ -1,8 +1,8 @@
 //! The order of training and held-out edges in time.
 
-use edgecut_graph::{EdgeData, EdgeList, EdgeTypeId, Part};
+use edgecut_graph::{EdgeList, EdgeTypeId, Part};
 
-/// The times of the edges of a type, in any number of pieces.
+/// The times of the edges of a type, by part.
 struct Times<'a> {
     train: Vec<&'a [i64]>,
     valid: Vec<&'a [i64]>,
@@ -11,22 +11,12 @@ struct Times<'a> {
 
 /// Returns the number of training and validation edges of a type in parts that are later than an edge of a later split, or
 /// `None` if no held-out edge has a time.
-pub(super) fn num_misordered_in_parts(parts: &[Part], edge_type: EdgeTypeId) -> Option<u64> {
+pub(super) fn num_misordered(parts: &[Part], edge_type: EdgeTypeId) -> Option<u64> {
     let edges: Vec<_> = parts.iter().map(|part| part.edges(edge_type)).collect();
     Times {
         train: edges.iter().filter_map(|edges| edges.attributes.times.as_deref()).collect(),
         valid: edges.iter().filter_map(|edges| times(&edges.held_out.valid)).collect(),
         test: edges.iter().filter_map(|edges| times(&edges.held_out.test)).collect(),
-    }
-    .num_misordered()
-}
-
-/// Like [`num_misordered_in_parts`], for a type of a dataset.
-pub(super) fn num_misordered(edges: &EdgeData) -> Option<u64> {
-    Times {
-        train: edges.attributes.times.as_deref().into_iter().collect(),
-        valid: times(&edges.held_out.valid).into_iter().collect(),
-        test: times(&edges.held_out.test).into_iter().collect(),
     }
     .num_misordered()
 }

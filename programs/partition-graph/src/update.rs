@@ -17,8 +17,8 @@ use edgecut_partition::{
     check_update_output, update, update_limits,
 };
 use edgecut_tables::{
-    DroppedRows, IdMap, IdMaps, KnownEdges, KnownGraph, KnownNodes, KnownSplit, OnBadRows, RemovedEdges, TableOptions,
-    TableUpdate, Transforms, read_update,
+    DroppedRows, IdMap, IdMaps, KnownEdges, KnownGraph, KnownLabel, KnownNodes, KnownSplit, OnBadRows, RemovedEdges,
+    TableOptions, TableUpdate, Transforms, read_update,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -90,8 +90,12 @@ fn read_and_update(
     terminal: &Terminal,
 ) -> anyhow::Result<(UpdateReport, Vec<DroppedRows>)> {
     let dir = &args.dir;
-    let parts =
-        (0..meta.num_parts).map(|part| Part::open(dir, DiskPartId(part), true)).collect::<Result<Vec<_>, _>>()?;
+    let mut parts = Vec::with_capacity(meta.num_parts as usize);
+    for part in (0..meta.num_parts).map(DiskPartId) {
+        let part = Part::open(dir, part, true)?;
+        part.release_pages();
+        parts.push(part);
+    }
     let transforms = if meta.has_transforms { Transforms::read(dir)? } else { Transforms::default() };
     let options = TableOptions {
         seed: meta.provenance.seed,
@@ -151,15 +155,21 @@ fn read_and_update(
 fn known_graph(dir: &Path, meta: &Meta, parts: &[Part]) -> anyhow::Result<KnownGraph> {
     let mut node_types = Vec::with_capacity(meta.node_types.len());
     for ((t, of_type), ids) in (0..).map(NodeTypeId).zip(&meta.node_types).zip(IdMaps::read(dir, parts)?.0) {
-        let mut splits = vec![KnownSplit::Open; of_type.book.num_nodes()];
-        for part in parts {
-            mark_decided(part.nodes(t), of_type.is_labeled(), &mut splits);
+        let mut labels = Vec::with_capacity(1 + of_type.more_labels.len());
+        for (at, label) in of_type.labels().into_iter().enumerate() {
+            let has_labels = label.has_labels || label.targets.is_some();
+            let mut splits = vec![KnownSplit::Open; of_type.book.num_nodes()];
+            for part in parts {
+                mark_decided(part.nodes(t), at, has_labels, &mut splits);
+                part.release_pages();
+            }
+            labels.push(KnownLabel { name: label.name, splits });
         }
         let has_attributes = of_type.feature_dim > 0 || of_type.is_labeled() || of_type.has_times;
         node_types.push(KnownNodes {
             name: of_type.name.clone(),
             ids,
-            splits,
+            labels,
             // Parts of earlier versions do not tell whether a type had a table.
             has_table: of_type.has_table || has_attributes,
             lacks_transforms: of_type.feature_dim > 0 && !meta.has_transforms,
@@ -181,13 +191,14 @@ fn known_graph(dir: &Path, meta: &Meta, parts: &[Part]) -> anyhow::Result<KnownG
     Ok(KnownGraph { node_types, edge_types, has_transforms: meta.has_transforms })
 }
 
-/// Sets the splits of the nodes of a part that have a label or are in a split, by original id.
-fn mark_decided(nodes: &PartNodes, has_labels: bool, splits: &mut [KnownSplit]) {
-    let labeled =
-        (0..nodes.original_ids.len()).filter(|&row| has_labels && nodes.is_labeled(row)).map(|row| (row, None));
+/// Sets the splits of the nodes of a part that have the label at a position or are in its splits, by original id.
+fn mark_decided(nodes: &PartNodes, label: usize, has_labels: bool, splits: &mut [KnownSplit]) {
+    let num_rows = nodes.original_ids.len();
+    let label = nodes.label(label);
+    let labeled = (0..num_rows).filter(|&row| has_labels && label.is_known(row, num_rows)).map(|row| (row, None));
     let in_splits = Split::ALL
         .iter()
-        .flat_map(|&split| nodes.splits.get(split).iter().map(move |&row| (row as usize, Some(split))));
+        .flat_map(|&split| label.splits.get(split).iter().map(move |&row| (row as usize, Some(split))));
     for (row, split) in labeled.chain(in_splits) {
         if let Some(of_node) = splits.get_mut(nodes.original_ids[row] as usize) {
             *of_node = KnownSplit::Decided(split);

@@ -20,6 +20,8 @@ mod table_forms;
 mod table_splits;
 mod table_values;
 mod tables;
+mod update_kinds;
+mod update_oracle;
 mod update_rules;
 mod update_splits;
 mod updates;

@@ -327,7 +327,7 @@ pub(crate) fn write_assignment(folder: &Folder, out: &str, to: &str) {
 }
 
 /// Checks that the updated parts are those of all tables with their assignment.
-fn assert_like_all(folder: &Folder, found: &str, all: &str, name: &str) {
+pub(crate) fn assert_like_all(folder: &Folder, found: &str, all: &str, name: &str) {
     let [found_files, all_files] = [found, all].map(|out| {
         let mut files = contents(&folder.path(out));
         files.remove("META.json");

@@ -10,12 +10,20 @@ pub struct KnownNodes {
     pub name: String,
     /// The ids of the nodes, in the order of their original ids.
     pub ids: IdMap,
-    /// The split of each node.
-    pub splits: Vec<KnownSplit>,
+    /// The labels, in the order of the parts; a label without a name, if there is none or only one.
+    pub labels: Vec<KnownLabel>,
     /// True if the nodes are rows of a table, or have attributes. Otherwise, edges may name new nodes.
     pub has_table: bool,
     /// True for features that are not those of tables, so that there are no transforms for new rows.
     pub lacks_transforms: bool,
+}
+
+/// A label of the nodes of a type in existing parts.
+pub struct KnownLabel {
+    /// The name. The only label of a type has none.
+    pub name: String,
+    /// The split of each node.
+    pub splits: Vec<KnownSplit>,
 }
 
 /// The edges of a type in existing parts.
@@ -41,8 +49,8 @@ pub enum KnownSplit {
 
 /// The numbers of the nodes of an update's rows: those of known nodes, and those after them for new nodes.
 pub(super) struct RowNumbers {
-    /// The split of each known node.
-    splits: Vec<KnownSplit>,
+    /// The split of each known node, by label.
+    splits: Vec<Vec<KnownSplit>>,
     /// True for each known node that has a row.
     has_row: Vec<bool>,
     /// The number of the node of each used row.
@@ -50,8 +58,8 @@ pub(super) struct RowNumbers {
 }
 
 impl RowNumbers {
-    pub(super) fn new(splits: Vec<KnownSplit>) -> Self {
-        Self { has_row: vec![false; splits.len()], splits, numbers: Vec::new() }
+    pub(super) fn new(num_known: usize, splits: Vec<Vec<KnownSplit>>) -> Self {
+        Self { has_row: vec![false; num_known], splits, numbers: Vec::new() }
     }
 
     /// Adds the row of a new node.
@@ -71,14 +79,15 @@ impl RowNumbers {
         }
     }
 
-    /// Returns the split of a node; [`KnownSplit::Open`] for a new one.
-    pub(super) fn split(&self, number: u32) -> KnownSplit {
-        self.splits.get(number as usize).copied().unwrap_or(KnownSplit::Open)
+    /// Returns the split of a node for the label at a position; [`KnownSplit::Open`] for a new node.
+    pub(super) fn split(&self, label: usize, number: u32) -> KnownSplit {
+        let splits = self.splits.get(label);
+        splits.and_then(|splits| splits.get(number as usize)).copied().unwrap_or(KnownSplit::Open)
     }
 
-    /// Returns true if the split of a known node is decided.
-    pub(super) fn has_splits(&self) -> bool {
-        self.splits.iter().any(|split| *split != KnownSplit::Open)
+    /// Returns true if the split of a known node is decided for the label at a position.
+    pub(super) fn has_splits(&self, label: usize) -> bool {
+        self.splits.get(label).is_some_and(|splits| splits.iter().any(|split| *split != KnownSplit::Open))
     }
 
     /// Returns the row of each node that has one.
@@ -87,9 +96,11 @@ impl RowNumbers {
     }
 }
 
-/// The ids of a type, and the numbers of its rows if there are known nodes.
+/// The ids of a type, and the numbers of its rows if there are known nodes, for one of the labels.
 #[derive(Clone, Copy)]
 pub(super) struct NumberedIds<'a> {
+    /// The position of the label.
+    pub(super) label: usize,
     pub(super) ids: &'a IdMap,
     pub(super) known: Option<&'a RowNumbers>,
 }

@@ -19,7 +19,7 @@ mod update_splits;
 
 pub(crate) use bad_rows::DropCounts;
 pub use bad_rows::DroppedRows;
-pub use known::{KnownEdges, KnownNodes, KnownSplit};
+pub use known::{KnownEdges, KnownLabel, KnownNodes, KnownSplit};
 pub use part_features::{BuiltFeatures, PartFeatures, build_part_features};
 pub use read::{TableGraph, read_tables};
 pub use shape::TableShape;

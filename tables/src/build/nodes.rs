@@ -55,10 +55,6 @@ pub(super) fn read_nodes(
     context.only_one(tables.iter().map(|table| (&table.at, table.time_col.as_ref())), name, "time_col")?;
     let label = context.only_one(tables.iter().map(|table| (&table.at, table.labels.first())), name, "labels")?;
     let more_labels = label.map_or(&[][..], |at| &tables[at].labels[1..]);
-    if let Some(label) = more_labels.first().filter(|_| context.is_update) {
-        let why = format!("{}: an update cannot extend several labels: partition all tables together", label.at);
-        return Err(TableError::file(context.conf, why));
-    }
     let mut opened = open_tables(context, tables)?;
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let tables_of_labels = opened.split_off(tables.len());
@@ -159,7 +155,7 @@ pub(super) fn read_nodes(
         data.splits = node_splits(
             context,
             label,
-            NumberedIds { ids: &ids, known: rows.as_ref() },
+            NumberedIds { label: 0, ids: &ids, known: rows.as_ref() },
             &data,
             columns.split_keys.as_deref(),
             &mut columns.saved,
@@ -172,8 +168,8 @@ pub(super) fn read_nodes(
     for (position, (label, table)) in more_labels.iter().zip(tables_of_labels).enumerate() {
         let of_label = saved.map(|saved| saved_label(context, saved, position + 1, label)).transpose()?;
         let source = LabelSource { label, table, saved: of_label };
-        let (read, saved) =
-            read_label(context, source, NumberedIds { ids: &ids, known: rows.as_ref() }, &data, &dropped)?;
+        let numbered = NumberedIds { label: position + 1, ids: &ids, known: rows.as_ref() };
+        let (read, saved) = read_label(context, source, numbered, &data, &dropped)?;
         data.more_labels.push(read);
         columns.saved.labels.insert(label.name().to_owned(), saved);
     }
@@ -251,7 +247,7 @@ fn read_label(
     let mut columns = compute(context, &name, &table, dropped, rules, Some(data.num_nodes as u64))?;
     let mut alone = NodeData { name: data.name.clone(), num_nodes: data.num_nodes, ..NodeData::default() };
     set_labels(&mut alone, &mut columns);
-    if let Some(labels) = alone.labels.as_deref() {
+    if let (Some(labels), false) = (alone.labels.as_deref(), context.is_update) {
         check_classes(&name, labels, table[0].table.first_path())?;
     }
     columns.record_split(context, label)?;
@@ -379,7 +375,7 @@ fn add_row_ids(ids: &mut IdMap, first: u64, num_nodes: u64, dropped: &Dropped) {
 fn node_splits(
     context: &mut Context,
     label: &Label,
-    NumberedIds { ids, known }: NumberedIds,
+    numbered: NumberedIds,
     data: &NodeData,
     keys: Option<&[i64]>,
     saved: &mut SavedType,
@@ -387,14 +383,14 @@ fn node_splits(
     match &label.split {
         SplitRule::Shares { shares, by } => {
             let mut rows: Vec<u32> = (0..data.num_nodes as u32).filter(|&row| data.is_labeled(row)).collect();
-            if let Some(known) = known {
-                rows.retain(|&row| known.split(known.numbers[row as usize]) == KnownSplit::Open);
-                if known.has_splits() {
+            if let NumberedIds { label: at, known: Some(known), .. } = numbered {
+                rows.retain(|&row| known.split(at, known.numbers[row as usize]) == KnownSplit::Open);
+                if known.has_splits(at) {
                     context.warnings.extend(splits::divided_by_time(label, by, rows.len()));
                 }
             }
             Ok(ByShares { label, name: &data.name, shares: *shares, by, keys }.divide(context, rows, saved)?.into())
         }
-        SplitRule::Files(files) => splits::by_files(context, label, files, NumberedIds { ids, known }),
+        SplitRule::Files(files) => splits::by_files(context, label, files, numbered),
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn by_files(
     context: &mut Context,
     label: &Label,
     files: &SplitFiles,
-    NumberedIds { ids, known }: NumberedIds,
+    NumberedIds { label: at, ids, known }: NumberedIds,
 ) -> Result<Splits, TableError> {
     // The split that lists a node.
     let mut taken = vec![None; ids.len()];
@@ -89,7 +89,7 @@ pub(super) fn by_files(
         for row in read_split(context.conf, &label.at, files, split, 1)? {
             let number = row.ids.first().and_then(|id| ids.get(id.as_id()));
             if let (Some(known), Some(number)) = (known, number)
-                && let KnownSplit::Decided(split) = known.split(number)
+                && let KnownSplit::Decided(split) = known.split(at, number)
             {
                 num_kept += u64::from(split != Some(name));
                 continue;

@@ -5,11 +5,11 @@
 use super::Context;
 use super::bad_rows::{BadInPiece, BadKind};
 use super::edges::{collect_ids, show};
-use super::known::{KnownEdges, KnownNodes, RowNumbers};
+use super::known::{KnownEdges, KnownLabel, KnownNodes, KnownSplit, RowNumbers};
 use super::nodes::{BuiltNodes, Known, MISSING_ID, read_nodes};
 use super::read::{ReadGraph, TableGraph, read_graph, settle_unsupported, tables_of_nodes};
 use super::update_splits::settle_splits;
-use crate::conf::{Conf, RemovedTable};
+use crate::conf::{Conf, Label, RemovedTable};
 use crate::ids::{Id, IdMap, UserIds};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::{TableError, TableOptions};
@@ -72,6 +72,7 @@ pub fn read_update(
     let mut warnings = settle_unsupported(&conf, options)?;
     let KnownGraph { node_types: known, edge_types, has_transforms } = known;
     check_types(&conf, &known, &edge_types)?;
+    settle_labels(&mut conf, &known)?;
     let recorded = options.transforms.as_ref().filter(|_| has_transforms);
     warnings.extend(settle_splits(&mut conf, recorded, &edge_types)?);
     let mut context = Context { is_update: true, ..Context::new(path, options) };
@@ -81,19 +82,22 @@ pub fn read_update(
     let without_table = conf.types_without_table();
     let mut node_types = Vec::with_capacity(known.len());
     for (of_type, is_removed) in known.into_iter().zip(&removed_nodes) {
-        let KnownNodes { name, mut ids, splits: mut kept_splits, has_table, .. } = of_type;
+        let KnownNodes { name, mut ids, labels, has_table, .. } = of_type;
+        let mut splits: Vec<Vec<KnownSplit>> = labels.into_iter().map(|label| label.splits).collect();
         let next_row = match ids.ids() {
             UserIds::Rows(num_rows) => Some(u64::from(*num_rows)),
             UserIds::Numbers(_) | UserIds::Texts { .. } => None,
         };
         if is_removed.contains(&true) {
             ids = ids.without(is_removed);
-            let kept = kept_splits.into_iter().zip(is_removed).filter(|(_, is_removed)| !**is_removed);
-            kept_splits = kept.map(|(split, _)| split).collect();
+            for of_label in &mut splits {
+                let kept = of_label.iter().zip(is_removed).filter(|(_, is_removed)| !**is_removed);
+                *of_label = kept.map(|(split, _)| *split).collect();
+            }
         }
         let mut built = match tables.get(name.as_str()) {
             Some(tables) => {
-                let known = Known { ids, rows: RowNumbers::new(kept_splits), next_row };
+                let known = Known { rows: RowNumbers::new(ids.len(), splits), ids, next_row };
                 read_nodes(&mut context, &name, tables, Some(known))?
             }
             None if !has_table && without_table.contains(name.as_str()) => nodes_of_edges(&context, &conf, &name, ids)?,
@@ -139,6 +143,39 @@ fn check_types(conf: &Conf, known: &[KnownNodes], edge_types: &[KnownEdges]) -> 
              to the arrays, and partition again. An update can remove nodes and edges, and add rows to types without features"
         );
         return Err(TableError::file(&conf.path, why));
+    }
+    Ok(())
+}
+
+/// Brings the labels of each table into the order of the parts. A table has all labels of its type or none.
+///
+/// # Errors
+/// Names the first table with some of several labels, or with others than the parts.
+fn settle_labels(conf: &mut Conf, known: &[KnownNodes]) -> Result<(), TableError> {
+    for table in conf.nodes.iter_mut().filter(|table| !table.labels.is_empty()) {
+        let Some(of_type) = known.iter().find(|of_type| of_type.name == table.node_type) else { continue };
+        let is_one = of_type.labels.len() == 1 && table.labels.len() == 1;
+        if is_one {
+            // The only label has no name in the parts.
+            continue;
+        }
+        table.labels.sort_by_key(|label| of_type.labels.iter().position(|known| known.name == label.name()));
+        let found: Vec<&str> = table.labels.iter().map(Label::name).collect();
+        let of_parts: Vec<&str> = of_type.labels.iter().map(|label: &KnownLabel| &label.name[..]).collect();
+        if found != of_parts {
+            let of_parts = match &of_parts[..] {
+                [""] => "one label".to_owned(),
+                several => format!("the labels {}", several.join(", ")),
+            };
+            let why = format!(
+                "{}.labels: the table has the labels {}, but the nodes of type {} have {of_parts} in the parts: list all of them, or \
+                 leave labels out, which keeps the labels of known nodes",
+                table.at,
+                found.join(", "),
+                table.node_type
+            );
+            return Err(TableError::file(&conf.path, why));
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 use super::known::KnownEdges;
 use crate::conf::{Conf, Label, SplitRule};
 use crate::saved_split::{SavedSplit, SplitBy};
+use crate::transform::SavedType;
 use crate::{TableError, Transforms};
 
 /// Gives each table of an update the rule of splits that `recorded` has for its type. The rule of a relation whose edges are held
@@ -30,9 +31,11 @@ pub(super) fn settle_splits(
         }));
     };
     for table in &mut conf.nodes {
-        let rule = recorded.node_types.get(&table.node_type).and_then(|of_type| of_type.split.as_ref());
-        if let (Some(label), Some(rule)) = (table.labels.first_mut(), rule) {
-            label.settle(rule).map_err(|why| TableError::file(&conf.path, why))?;
+        let Some(of_type) = recorded.node_types.get(&table.node_type) else { continue };
+        for (position, label) in table.labels.iter_mut().enumerate() {
+            if let Some(rule) = of_label(of_type, position, label).and_then(|of_label| of_label.split.as_ref()) {
+                label.settle(rule).map_err(|why| TableError::file(&conf.path, why))?;
+            }
         }
     }
     for table in &mut conf.edges {
@@ -51,6 +54,11 @@ pub(super) fn settle_splits(
     Ok(None)
 }
 
+/// Returns the record of the label at a position of a table.
+fn of_label<'a>(of_type: &'a SavedType, position: usize, label: &Label) -> Option<&'a SavedType> {
+    of_type.label(position, label.name()).ok()
+}
+
 /// Checks that the rows of types with groups are divided by group. Version 2 of `transforms.json` has the division of groups, but
 /// not the rule with their column.
 ///
@@ -58,11 +66,17 @@ pub(super) fn settle_splits(
 /// Names the first table with another rule.
 fn check_groups(conf: &Conf, recorded: Option<&Transforms>) -> Result<(), TableError> {
     let Some(recorded) = recorded else { return Ok(()) };
-    let of_nodes = conf.nodes.iter().map(|table| (table.labels.first(), recorded.node_types.get(&table.node_type)));
-    let of_edges =
-        conf.edges.iter().map(|table| (table.label.as_ref(), recorded.edge_types.get(&table.relation.join("__"))));
-    for (label, of_type) in of_nodes.chain(of_edges) {
-        let (Some(label), Some(of_type)) = (label, of_type) else { continue };
+    let mut labels = Vec::new();
+    for table in &conf.nodes {
+        let Some(of_type) = recorded.node_types.get(&table.node_type) else { continue };
+        for (position, label) in table.labels.iter().enumerate() {
+            labels.extend(of_label(of_type, position, label).map(|of_type| (label, of_type)));
+        }
+    }
+    for table in &conf.edges {
+        labels.extend(table.label.as_ref().zip(recorded.edge_types.get(&table.relation.join("__"))));
+    }
+    for (label, of_type) in labels {
         let is_by_group = matches!(&label.split, SplitRule::Shares { by: SplitBy::Group(_), .. });
         if of_type.group_limits.is_some() && of_type.split.is_none() && !is_by_group {
             let why = format!(
@@ -94,7 +108,7 @@ fn check_no_rule(label: &Label) -> Result<(), String> {
 
 /// Returns the path of the first label, or of the first table whose relation has edges that a table or an array held out.
 fn first_unknown<'a>(conf: &'a Conf, edge_types: &[KnownEdges]) -> Option<&'a str> {
-    let of_nodes = conf.nodes.iter().filter_map(|table| table.labels.first());
+    let of_nodes = conf.nodes.iter().flat_map(|table| &table.labels);
     let of_edges = conf.edges.iter().filter_map(|table| table.label.as_ref());
     if let Some(label) = of_nodes.chain(of_edges).next() {
         return Some(&label.at);

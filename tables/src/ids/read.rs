@@ -15,10 +15,14 @@ use std::path::Path;
 
 const DAMAGED: &str = "the original ids of the parts do not belong together: partition the graph again";
 
-/// The ids of the nodes of some parts, in the order of their global ids.
+/// The part of an original id that no part has.
+const NO_PART: u32 = u32::MAX;
+
+/// The ids of the nodes of a part, in the order of its rows.
 enum Column {
     Numbers(Vec<i64>),
-    Texts(Vec<String>),
+    /// The texts, end to end, and the end of each.
+    Texts(String, Vec<usize>),
 }
 
 impl IdMaps {
@@ -54,8 +58,8 @@ fn read_type(dir: &Path, meta: &Meta, parts: &[Part], node_type: NodeTypeId) -> 
         return Ok(IdMap::of_rows(num_nodes as u32));
     }
     let mut columns = Vec::with_capacity(parts.len());
-    // The part and the row of each original id.
-    let mut places = vec![None; num_nodes];
+    // The part of each original id. The rows of a part are in the order of their original ids.
+    let mut part_of = vec![NO_PART; num_nodes];
     for (at, part) in parts.iter().enumerate() {
         let name = node_file(DiskPartId(at as u32), &of_type.name, ID_MAP_FILE);
         let path = dir.join(&name);
@@ -65,26 +69,33 @@ fn read_type(dir: &Path, meta: &Meta, parts: &[Part], node_type: NodeTypeId) -> 
             let why = format!("it has {} rows, but the part has {} nodes", column.len(), originals.len());
             return Err(TableError::file(path, why));
         }
-        for (row, &original) in originals.iter().enumerate() {
-            match places.get_mut(original as usize) {
-                Some(place) if place.is_none() => *place = Some((at, row)),
+        for &original in originals.iter() {
+            match part_of.get_mut(original as usize) {
+                Some(part) if *part == NO_PART => *part = at as u32,
                 _ => return Err(TableError::file(path, DAMAGED)),
             }
+        }
+        if !originals.is_sorted() {
+            return Err(TableError::file(path, DAMAGED));
         }
         columns.push(column);
     }
     let are_numbers = columns.iter().all(|column| matches!(column, Column::Numbers(_)));
     let mut ids = if are_numbers { IdMap::of_numbers() } else { IdMap::new() };
-    for place in places {
-        // Each of as many original ids as nodes has a place, since none has two.
-        let Some((part, row)) = place else { return Err(TableError::file(dir.join(META_FILE), DAMAGED)) };
-        if ids.insert(columns[part].id(row)) != Inserted::New {
-            let path = dir.join(node_file(DiskPartId(part as u32), &of_type.name, ID_MAP_FILE));
+    let mut next = vec![0; columns.len()];
+    for part in part_of {
+        // Each of as many original ids as nodes has a part, since none has two.
+        let Some(row) = next.get_mut(part as usize) else {
+            return Err(TableError::file(dir.join(META_FILE), DAMAGED));
+        };
+        if ids.insert(columns[part as usize].id(*row)) != Inserted::New {
+            let path = dir.join(node_file(DiskPartId(part), &of_type.name, ID_MAP_FILE));
             return Err(TableError::file(
                 path,
                 "it has an id that another node has as well: partition the graph again",
             ));
         }
+        *row += 1;
     }
     Ok(ids)
 }
@@ -93,14 +104,17 @@ impl Column {
     fn len(&self) -> usize {
         match self {
             Self::Numbers(ids) => ids.len(),
-            Self::Texts(ids) => ids.len(),
+            Self::Texts(_, ends) => ends.len(),
         }
     }
 
     fn id(&self, row: usize) -> Id<'_> {
         match self {
             Self::Numbers(ids) => Id::Number(ids[row]),
-            Self::Texts(ids) => Id::Text(&ids[row]),
+            Self::Texts(texts, ends) => {
+                let start = if row == 0 { 0 } else { ends[row - 1] };
+                Id::Text(&texts[start..ends[row]])
+            }
         }
     }
 }
@@ -111,14 +125,16 @@ fn read_column(file: File) -> Result<Column, ParquetError> {
     let columns = reader.metadata().file_metadata().schema_descr().columns();
     let is_text = columns.first().is_some_and(|column| column.physical_type() == Type::BYTE_ARRAY);
     let mut numbers = Vec::new();
-    let mut texts = Vec::new();
+    let mut texts = String::new();
+    let mut ends = Vec::new();
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group)?;
         let rows = group.metadata().num_rows().max(0) as usize;
         let column = group.get_column_reader(0)?;
         if is_text {
             for text in values::<ByteArrayType>(column, rows)? {
-                texts.push(text.as_utf8()?.to_owned());
+                texts.push_str(text.as_utf8()?);
+                ends.push(texts.len());
             }
         } else if matches!(column, ColumnReader::Int64ColumnReader(_)) {
             numbers.extend(values::<Int64Type>(column, rows)?);
@@ -126,7 +142,7 @@ fn read_column(file: File) -> Result<Column, ParquetError> {
             return Err(ParquetError::General("its first column is neither INT64 nor BYTE_ARRAY".into()));
         }
     }
-    Ok(if is_text { Column::Texts(texts) } else { Column::Numbers(numbers) })
+    Ok(if is_text { Column::Texts(texts, ends) } else { Column::Numbers(numbers) })
 }
 
 fn values<T: DataType>(reader: ColumnReader, rows: usize) -> Result<Vec<T::T>, ParquetError> {

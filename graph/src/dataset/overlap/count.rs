@@ -25,6 +25,11 @@ impl Dataset {
         let labels = self.node_types.iter().flat_map(NodeData::by_label);
         let node_types = labels.map(|nodes| NodeOverlap::count(&nodes.shown_name(), &nodes.splits));
         let node_types = node_types.filter(NodeOverlap::is_some).collect();
+        Overlaps { node_types, edge_types: count_edge_overlaps(&self.typed_edges()) }
+    }
+
+    /// Returns the edge types in the form in which overlaps are counted and removed.
+    pub(super) fn typed_edges(&self) -> Vec<TypedEdges<'_>> {
         let typed = self.edge_types.iter().map(|edges| TypedEdges {
             name: self.edge_type_name(edges),
             src_type: edges.src_type,
@@ -43,7 +48,7 @@ impl Dataset {
                 });
             }),
         });
-        Overlaps { node_types, edge_types: count_edge_overlaps(&typed.collect::<Vec<_>>()) }
+        typed.collect()
     }
 }
 

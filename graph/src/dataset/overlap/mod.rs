@@ -5,6 +5,7 @@
 //! edges are indexed, and training edges are streamed past the index.
 
 mod count;
+mod filter;
 mod overlaps;
 mod policy;
 mod remove;
@@ -12,8 +13,10 @@ mod typed_edges;
 mod words;
 
 pub(crate) use count::count_edge_overlaps;
+pub(crate) use filter::OverlapFilter;
 pub use overlaps::{EdgeOverlap, NodeOverlap, Overlaps};
 pub use policy::OverlapPolicy;
+pub(crate) use policy::SettledOverlaps;
 pub(crate) use typed_edges::TypedEdges;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Removal of overlaps.
 
-use super::typed_edges::{Relation, is_declared_reverse};
-use crate::dataset::held_out_index::{Candidate, HeldOutIndex};
+use super::filter::OverlapFilter;
+use crate::dataset::held_out_index::Candidate;
 use crate::dataset::{Dataset, EdgeData, EdgeList, Splits};
 use crate::memory::{Buffer, Workspace};
-use crate::{GraphError, NodeTypeId, parallel};
+use crate::{EdgeTypeId, GraphError, parallel};
 use bytemuck::Pod;
 
 /// The name of the step in progress reports.
@@ -12,7 +12,7 @@ const STEP: &str = "removing overlaps";
 
 impl Splits {
     /// Keeps each node in the last of its splits only.
-    fn keep_last(&mut self) {
+    pub(crate) fn keep_last(&mut self) {
         let train = ids_not_in(&self.train, [&self.valid, &self.test]);
         self.valid = ids_not_in(&self.valid, [&self.test, &[]]);
         self.train = train;
@@ -46,41 +46,17 @@ impl Dataset {
             nodes.more_labels.iter_mut().for_each(|label| label.splits.keep_last());
         }
         // All types are indexed before any is changed, since a type is compared with the held-out edges of its reverse.
-        let indices: Vec<HeldOutIndex> = self.edge_types.iter().map(index).collect();
-        let relations: Vec<(NodeTypeId, String, NodeTypeId)> =
-            self.edge_types.iter().map(|e| (e.src_type, e.relation.clone(), e.dst_type)).collect();
-        let relation_at = |at: usize| {
-            let (src_type, relation, dst_type) = &relations[at];
-            Relation { src_type: *src_type, relation, dst_type: *dst_type }
-        };
-        for (at, edges) in self.edge_types.iter_mut().enumerate() {
-            let own = &indices[at];
-            let reverse: Vec<&HeldOutIndex> = (0..relations.len())
-                .filter(|&other| is_declared_reverse(relation_at(at), relation_at(other)) && !indices[other].is_empty())
-                .map(|other| &indices[other])
-                .collect();
-            // The reverse of an edge can only equal another edge of the type if both ends have the same node type.
-            let mirrors = undirected && edges.src_type == edges.dst_type;
-            if own.is_empty() && reverse.is_empty() {
+        let filter = OverlapFilter::new(&self.typed_edges(), undirected);
+        for (at, edges) in (0..).map(EdgeTypeId).zip(&mut self.edge_types) {
+            if !filter.concerns(at) {
                 continue;
             }
-            let is_held_out = |edge: Candidate| {
-                own.contains(edge)
-                    || mirrors && own.contains(edge.reversed())
-                    || reverse.iter().any(|index| index.contains(edge.reversed()))
-            };
-            let is_test_edge = |edge: Candidate| own.is_test_edge(edge) || mirrors && own.is_test_edge(edge.reversed());
-            edges.keep_training_edges(space, |edge| !is_held_out(edge))?;
+            edges.keep_training_edges(space, |edge| !filter.removes(at, edge))?;
             let valid = std::mem::take(&mut edges.held_out.valid);
-            edges.held_out.valid = kept(valid, |edge| !is_test_edge(edge))?;
+            edges.held_out.valid = kept(valid, |edge| !filter.is_test_edge(at, edge))?;
         }
         Ok(())
     }
-}
-
-fn index(edges: &EdgeData) -> HeldOutIndex {
-    let lists = [vec![&edges.held_out.valid], vec![&edges.held_out.test]];
-    HeldOutIndex::new(&lists, edges.attributes.times.is_some())
 }
 
 impl EdgeData {
@@ -106,12 +82,7 @@ fn kept(list: EdgeList, keep: impl Fn(Candidate) -> bool + Sync) -> Result<EdgeL
     if positions.len() == list.len() {
         return Ok(list);
     }
-    Ok(EdgeList {
-        src: select(space, &list.src, &positions)?,
-        dst: select(space, &list.dst, &positions)?,
-        times: list.times.as_ref().map(|times| select(space, times, &positions)).transpose()?,
-        negatives: list.negatives.as_ref().map(|negatives| negatives.select(&positions)),
-    })
+    Ok(list.select(&positions))
 }
 
 /// Returns the positions of the edges to keep, ascending.
