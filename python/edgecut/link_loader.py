@@ -204,6 +204,12 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
         split = "train" if edges is None else edges
         if split not in SPLITS:
             raise ValueError(f"`edge_label_index`: {split!r} is not a split: choose from {', '.join(SPLITS)}")
+        of_type = data.edge_types[number]
+        if split != "train" and of_type.held_out_sizes[SPLITS.index(split) - 1] == 0:
+            raise ValueError(
+                f"`edge_label_index`: no edges of type {of_type.name} are held out as {split!r}: partition the graph with "
+                "`partition-graph --hold-out-edges`, or pass an array of edges"
+            )
         return number, split, None
     ends = array(edges, "edge_label_index")
     if ends.ndim != 2 or ends.shape[0] != 2:
