@@ -238,9 +238,7 @@ class _Conversion:
             self.run.needless[key] = f"{_shown(value)} ({_NEEDLESS[key]})"
         elif key in _WITHOUT_EQUIVALENT:
             neutral, remedy = _WITHOUT_EQUIVALENT[key]
-            if value in neutral:
-                self.run.needless[key] = f"{_shown(value)} (train does the same)"
-            else:
+            if value not in neutral:
                 self._skip(key, value, remedy)
         else:
             self._skip(key, value, "not a key of this task")

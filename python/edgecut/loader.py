@@ -332,9 +332,7 @@ def _input_nodes(
             raise ValueError(f"`input_nodes`: no node of type {node_type or types[0]} is in the split {nodes!r}{only}")
         return node_type, nodes, None, None
     ids = array(nodes, "input_nodes")
-    if ids.dtype.kind in "OSU" and ids.size > 0:
-        of_type = "" if node_type is None else f", {node_type!r}"
-        raise ValueError(f"`input_nodes` has texts: pass `store.lookup(ids{of_type})`, the numbers of nodes with these ids in the tables")
+    refuse_texts(ids, "input_nodes")
     if ids.dtype == np.bool_:
         num_nodes = data.node_types[types.index(node_type) if node_type else 0].num_nodes
         if ids.shape != (num_nodes,):
@@ -343,6 +341,12 @@ def _input_nodes(
         return node_type, None, ids, ids
     ids = integers(ids, "input_nodes")
     return node_type, None, ids, np.arange(len(ids))
+
+
+def refuse_texts(ids: np.ndarray, argument: str) -> None:
+    """Reject ids of tables where numbers of nodes are expected."""
+    if ids.size > 0 and isinstance(ids.flat[0], str):
+        raise ValueError(f"`{argument}` has texts: `store.lookup(ids, node_type)` returns the numbers of nodes with these ids in the tables")
 
 
 def by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:

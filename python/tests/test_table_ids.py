@@ -80,8 +80,10 @@ def test_ids_that_are_not_in_the_tables_are_errors(shop_parts, parts):
         ]:
             with pytest.raises(ValueError, match=why):
                 store.lookup(ids, node_type)
-        with pytest.raises(ValueError, match=r"`input_nodes` has texts: pass `store.lookup\(ids, 'customer'\)`"):
+        with pytest.raises(ValueError, match=r"`input_nodes` has texts: `store.lookup\(ids, node_type\)` returns the numbers"):
             edgecut.NeighborLoader(store, [1], ("customer", ["ü-07"]))
+        with pytest.raises(ValueError, match="`edge_label_index` has texts: `store.lookup"):
+            edgecut.LinkNeighborLoader(store, [1], (("customer", "buys", "shop"), [["ü-07"], ["1000"]]))
         assert generated.ids().tolist() == list(range(2000)) and generated.lookup([7, 3]).tolist() == [7, 3]
 
 
