@@ -45,7 +45,9 @@ __all__ = [
     "to_dgl",
 ]
 
-# Loaders that need PyG, by module. They are imported at their first use.
+# Modules that need other packages. They are imported at their first use.
+_MODULES = ("convert", "language_models", "pyg_sampler", "torch")
+# Loaders that need PyG, by module. They are imported at their first use as well.
 _OF_PYG = {
     "ClusterData": "pyg_clusters",
     "ClusterLoader": "pyg_clusters",
@@ -57,4 +59,10 @@ _OF_PYG = {
 def __getattr__(name: str) -> Any:
     if name in _OF_PYG:
         return getattr(importlib.import_module(f".{_OF_PYG[name]}", __name__), name)
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_OF_PYG, *_MODULES, "__version__"])

@@ -139,7 +139,8 @@ def integers(values: Any, name: str) -> np.ndarray:
     """Return a vector of whole numbers."""
     vector = array(values, name)
     if vector.ndim != 1 or (vector.size > 0 and not np.issubdtype(vector.dtype, np.integer)):
-        raise ValueError(f"`{name}` must have one dimension and whole numbers, not {vector.ndim} of {vector.dtype}")
+        given = _shown(values) if vector.ndim == 0 else f"{vector.ndim} of {vector.dtype}"
+        raise ValueError(f"`{name}` must have one dimension and whole numbers, not {given}")
     if vector.dtype == np.uint64 and vector.size > 0 and vector.max() >= 2**63:
         raise ValueError(f"`{name}` has {vector.max()}, which exceeds 64-bit integers")
     return np.ascontiguousarray(vector, np.int64)

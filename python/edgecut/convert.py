@@ -5,7 +5,10 @@ become Parquet, and features named ``train_mask``, ``val_mask`` and ``test_mask`
 configuration of the new tables. A configuration of GSProcessing is converted to this form. ``python -m edgecut.convert FOLDER OUT`` converts the Parquet files of a graph in DGL's chunks,
 whose ``metadata.json`` is in the folder, into arrays of NumPy. GSProcessing's output is such a folder.
 
-pyarrow must be installed, h5py for HDF5, and PyYAML for YAML: ``pip install edgecut[convert]``.
+``python -m edgecut.convert RUN.yaml FILE`` converts a configuration of a run of GraphStorm (``gs_node_classification --cf``) into
+a file for ``train node --config`` or another command of ``train``, which its first line names.
+
+pyarrow must be installed, h5py for HDF5, and PyYAML for YAML: ``pip install edgecut[convert]``. Runs need PyYAML only.
 """
 
 from __future__ import annotations
@@ -21,11 +24,13 @@ import re
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .graphstorm_run import is_run, to_flags
 from .gsprocessing import to_gconstruct
 from .table_files import format_of, load_module, rows_of, table_files
 
@@ -37,6 +42,10 @@ _ROWS = 1 << 16
 _MASKS = {"train_mask": "train", "val_mask": "valid", "test_mask": "test"}
 # The remedy for edges whose masks cannot become lists.
 _ONE_MASK = "lists of a split have pairs of nodes, so let all parallel edges of a pair have the same mask, or use `split_pct`"
+# The names of the files that a conversion writes.
+_WRITTEN = re.compile(
+    r"(graph|metadata)\.json|(nodes|edges)-\d+-(\d+\.parquet|(train|valid|test)\.json)|(node|edge)_data-\d+\.npy|\d{6}-.*\.npy"
+)
 # The truth values in texts.
 _TRUTHS = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}
 
@@ -44,20 +53,28 @@ _TRUTHS = {"0": 0, "0.0": 0, "false": 0, "1": 1, "1.0": 1, "true": 1}
 _Rows = dict[str, Any]
 
 
-def convert(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> pathlib.Path:
-    """Convert a graph of GraphStorm or DGL.
+def convert(
+    source: str | os.PathLike[str], out: str | os.PathLike[str], *, unsupported: str | None = None, overwrite: bool = False
+) -> pathlib.Path:
+    """Convert a graph of GraphStorm or DGL, or a run of GraphStorm.
 
     Parameters
     ----------
     source : path
-        A configuration of GraphStorm, or the folder of a ``metadata.json``.
+        A configuration of GraphStorm of a graph or a run, or the folder of a ``metadata.json``.
     out : path
-        The folder to write, which must not exist. It is complete or absent.
+        The folder to write, or for a run the file. It is complete or absent.
+    unsupported : {'error', 'skip'}, optional
+        For a run: raise an error that lists the keys without an equivalent, which is the default; or leave them out, with a
+        warning that lists them.
+    overwrite : bool, default False
+        Replace a folder that an earlier conversion has written, or a file.
 
     Returns
     -------
     path
-        The configuration or the folder to give to ``partition-graph``, as ``--conf`` or as ``--dataset-dir``.
+        The configuration or the folder to give to ``partition-graph``, as ``--conf`` or as ``--dataset-dir``; or the file for
+        ``train --config``.
 
     Raises
     ------
@@ -70,21 +87,68 @@ def convert(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> path
     PosixPath('converted/graph.json')
     """
     source, out = pathlib.Path(source), pathlib.Path(out)
+    if not source.exists():
+        raise ValueError(f"there is no file or folder {source}")
+    if unsupported not in (None, "error", "skip"):
+        raise ValueError(f"`unsupported` is {unsupported!r}: choose from 'error' and 'skip'")
+    conf = None if source.is_dir() else read_conf(source)
+    if conf is not None and is_run(conf):
+        return _convert_run(source, conf, out, unsupported == "skip", overwrite)
+    if unsupported is not None:
+        raise ValueError(f"`unsupported` is for runs, and {source} is a graph: use it with partition-graph")
     if out.exists():
-        raise ValueError(f"{out} exists: name another folder, or remove it")
+        _check_replaceable(source, out, overwrite)
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = pathlib.Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
     try:
-        if source.is_dir():
+        if conf is None:
             written = _Chunks(source, partial).convert()
         else:
-            written = _Tables(source, partial, out.absolute()).convert()
+            written = _Tables(source, conf, partial, out.absolute()).convert()
         partial.chmod(0o755)
-        partial.rename(out)
+        if out.exists():
+            old = partial.with_suffix(".old")
+            out.rename(old)
+            partial.rename(out)
+            shutil.rmtree(old)
+        else:
+            partial.rename(out)
     except BaseException:
-        shutil.rmtree(partial)
+        shutil.rmtree(partial, ignore_errors=True)
         raise
     return out / written
+
+
+def _check_replaceable(source: pathlib.Path, out: pathlib.Path, overwrite: bool) -> None:
+    """Check that a folder exists because an earlier conversion wrote it, and may be replaced."""
+    if not overwrite:
+        raise ValueError(f"{out} exists: name another folder, or replace it with --overwrite")
+    others = [] if not out.is_dir() else [path.name for path in out.iterdir() if not _WRITTEN.fullmatch(path.name)]
+    if not out.is_dir() or others:
+        raise ValueError(f"{out} is not a folder of an earlier conversion{f', as it has {min(others)}' if others else ''}: name another folder")
+    if source.resolve().is_relative_to(out.resolve()):
+        raise ValueError(f"{out} has the source {source}, so it cannot be replaced: name another folder")
+
+
+def _convert_run(path: pathlib.Path, conf: dict[str, Any], out: pathlib.Path, skips: bool, overwrite: bool) -> pathlib.Path:
+    """Write the flags of a run of GraphStorm to a file."""
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: name the file to write for `train --config`")
+    if out.exists() and not overwrite:
+        raise ValueError(f"{out} exists: name another file, or replace it with --overwrite")
+    with _errors_of(str(path)):
+        run = to_flags(conf)
+    if run.skipped:
+        keys = "".join(f"\n  {key}: {why}" for key, why in sorted(run.skipped.items()))
+        if not skips:
+            raise ValueError(f"{path}: these keys have no equivalent (--unsupported skip leaves them out):{keys}")
+        warnings.warn(f"{path}: these keys have no equivalent and are left out:{keys}", stacklevel=3)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=out.parent, prefix=f".{out.name}.", delete=False) as partial:
+        partial.write(run.text(str(out)))
+    os.chmod(partial.name, 0o644)
+    os.replace(partial.name, out)
+    return out
 
 
 @contextlib.contextmanager
@@ -116,9 +180,9 @@ class _Table(NamedTuple):
 class _Tables:
     """The tables of a configuration. `out` is the folder of the new ones at the end, `folder` meanwhile."""
 
-    def __init__(self, path: pathlib.Path, folder: pathlib.Path, out: pathlib.Path) -> None:
+    def __init__(self, path: pathlib.Path, conf: dict[str, Any], folder: pathlib.Path, out: pathlib.Path) -> None:
         self.path, self.folder, self.out = path, folder, out
-        self.conf = read_conf(path)
+        self.conf = conf
         if "graph" in self.conf:
             with _errors_of(str(path)):
                 self.conf = to_gconstruct(self.conf)
@@ -141,6 +205,8 @@ class _Tables:
         with _errors_of(at):
             keys = self.conf[kind][number]
             files, paths = table_files(self.path.parent, keys["files"])
+            if self.out.exists() and any(file.resolve().is_relative_to(self.out.resolve()) for file in files):
+                raise ValueError(f"the table is in {self.out}, so the folder cannot be replaced: name another folder")
             for label in keys.get("labels") or []:
                 lists = label.get("custom_split_filenames") or {}
                 for split in _MASKS.values():
@@ -540,15 +606,22 @@ def _matrix(path: pathlib.Path, what: str, num_columns: int) -> np.ndarray:
 
 
 def main() -> None:
-    """Convert the graph that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m edgecut.convert", description="Converts graphs of GraphStorm and DGL.")
-    parser.add_argument("source", help="configuration of GraphStorm, or folder with the metadata.json of DGL's chunks")
-    parser.add_argument("out", help="folder to write")
+    """Convert the graph or the run that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m edgecut.convert", description="Converts graphs of GraphStorm and DGL, and runs of GraphStorm.")
+    parser.add_argument("source", help="configuration of GraphStorm, of a graph or of a run, or folder with the metadata.json of DGL's chunks")
+    parser.add_argument("out", help="folder to write the graph to (graph.json is its configuration), or for a run the file")
+    parser.add_argument("--unsupported", choices=["error", "skip"], help="for a run: fail at keys without an equivalent, or leave them out [default: error]")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output of an earlier conversion")
     given = parser.parse_args()
     try:
-        print(convert(given.source, given.out))
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            written = convert(given.source, given.out, unsupported=given.unsupported, overwrite=given.overwrite)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
+    for warning in warned:
+        print(f"warning: {warning.message}", file=sys.stderr)
+    print(written)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import array, checked, integers
-from .loader import SPLITS, Loader, by_type, is_edge_type, whole_edge_type
+from .loader import SPLITS, Loader, by_type, is_edge_type, refuse_texts, whole_edge_type
 from .store import Store
 
 __all__ = ["LinkNeighborLoader"]
@@ -204,8 +204,15 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
         split = "train" if edges is None else edges
         if split not in SPLITS:
             raise ValueError(f"`edge_label_index`: {split!r} is not a split: choose from {', '.join(SPLITS)}")
+        of_type = data.edge_types[number]
+        if split != "train" and of_type.held_out_sizes[SPLITS.index(split) - 1] == 0:
+            raise ValueError(
+                f"`edge_label_index`: no edges of type {of_type.name} are held out as {split!r}: partition the graph with "
+                "`partition-graph --hold-out-edges`, or pass an array of edges"
+            )
         return number, split, None
     ends = array(edges, "edge_label_index")
+    refuse_texts(ends, "edge_label_index")
     if ends.ndim != 2 or ends.shape[0] != 2:
         raise ValueError(f"`edge_label_index` has the shape {ends.shape}, expected (2, number of edges)")
     return number, "train", np.stack([integers(end, "edge_label_index") for end in ends])

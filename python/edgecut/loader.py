@@ -314,13 +314,25 @@ def _input_nodes(
         node_type, nodes = None, input_nodes
     if node_type is not None and node_type not in types:
         raise ValueError(f"`input_nodes`: there is no node type {node_type!r}, only {', '.join(types)}")
+    if node_type is None and len(types) > 1:
+        example = "'train'"
+        if nodes is not None:
+            example = repr(nodes) if isinstance(nodes, str) else "ids"
+        names = ", ".join(types)
+        raise ValueError(f"`input_nodes` must name one of the node types {names}, as in ({types[0]!r}, {example})")
     if nodes is None:
         return node_type, None, None, None
     if isinstance(nodes, str):
         if nodes not in SPLITS:
             raise ValueError(f"`input_nodes`: {nodes!r} is not a split: choose from {', '.join(SPLITS)}")
+        sizes = {t.name: t.split_sizes[SPLITS.index(nodes)] for t in data.node_types}
+        if sizes[node_type or types[0]] == 0:
+            others = [name for name, size in sizes.items() if size > 0]
+            only = f": only {', '.join(others)} has" if others else ""
+            raise ValueError(f"`input_nodes`: no node of type {node_type or types[0]} is in the split {nodes!r}{only}")
         return node_type, nodes, None, None
     ids = array(nodes, "input_nodes")
+    refuse_texts(ids, "input_nodes")
     if ids.dtype == np.bool_:
         num_nodes = data.node_types[types.index(node_type) if node_type else 0].num_nodes
         if ids.shape != (num_nodes,):
@@ -329,6 +341,12 @@ def _input_nodes(
         return node_type, None, ids, ids
     ids = integers(ids, "input_nodes")
     return node_type, None, ids, np.arange(len(ids))
+
+
+def refuse_texts(ids: np.ndarray, argument: str) -> None:
+    """Reject ids of tables where numbers of nodes are expected."""
+    if ids.size > 0 and isinstance(ids.flat[0], str):
+        raise ValueError(f"`{argument}` has texts: `store.lookup(ids, node_type)` returns the numbers of nodes with these ids in the tables")
 
 
 def by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
@@ -365,7 +383,9 @@ def whole_edge_type(data: Store, key: tuple[str, ...], argument: str) -> tuple[s
     found = [t.name for t in data.edge_types if (t.name[0], t.name[2]) == key]
     if len(found) != 1:
         names = ", ".join(str(t.name) for t in data.edge_types)
-        raise ValueError(f"`{argument}`: {len(found)} edge types are from {key[0]!r} to {key[1]!r}: name one of {names}")
+        number = f"{len(found)} edge types are" if found else "no edge type is"
+        split = f", as in ({data.edge_types[0].name}, {key[1]!r})" if key[1] in SPLITS else ""
+        raise ValueError(f"`{argument}`: {number} from {key[0]!r} to {key[1]!r}: name one of {names}{split}")
     return found[0]
 
 

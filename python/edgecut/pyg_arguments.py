@@ -52,7 +52,9 @@ def ids_of(nodes: Any, num_nodes: int, argument: str) -> tuple[Tensor, Tensor | 
         nodes = arguments.array(nodes, argument)
         is_mask = nodes.dtype == np.bool_
     if not is_mask:
-        return integers(nodes, argument), None
+        ids = integers(nodes, argument)
+        _check_range(argument, ids, num_nodes)
+        return ids, None
     if nodes.shape not in ((num_nodes,), (num_nodes, 1)):
         raise ValueError(f"`{argument}`: the mask has the shape {tuple(nodes.shape)}, but there are {num_nodes} nodes")
     ids = torch.as_tensor(nodes).cpu().flatten().nonzero().flatten()
@@ -66,14 +68,15 @@ def edges_to_predict(graph: PygGraph, given: Any) -> Any:
     """
     if graph.is_heterogeneous:
         edge_type, edges = _with_edge_type(graph, given)
-        return edge_type if edges is None else (edge_type, _pairs(edges))
+        return edge_type if edges is None else (edge_type, _pairs(graph, (edge_type[0], edge_type[-1]), edges))
     is_in_store = not isinstance(graph.data, Data)
     if is_in_store and isinstance(given, (tuple, list)) and len(given) == 2 and given[0] is None:
         given = given[1]
     edges = graph.data.edge_index if given is None and not is_in_store else given
     if edges is None:
         raise ValueError("`edge_label_index`: `data` has no `edge_index` with all edges, so pass the edges")
-    return (None, _pairs(edges)) if is_in_store else _pairs(edges)
+    pairs = _pairs(graph, (None, None), edges)
+    return (None, pairs) if is_in_store else pairs
 
 
 def _with_edge_type(graph: PygGraph, given: Any) -> tuple[tuple[str, ...], Any]:
@@ -91,14 +94,25 @@ def _with_edge_type(graph: PygGraph, given: Any) -> tuple[tuple[str, ...], Any]:
     raise ValueError(f"`edge_label_index` names none of the types {', '.join(map(str, graph.edge_types))}")
 
 
-def _pairs(edges: Any) -> Tensor:
+def _pairs(graph: PygGraph, ends: tuple[Any, Any], edges: Any) -> Tensor:
+    """Return pairs of ids of two node types."""
     if not isinstance(edges, Tensor):
         edges = arguments.array(edges, "edge_label_index")
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ValueError(f"`edge_label_index` has the shape {tuple(edges.shape)}, expected (2, number of edges)")
-    if isinstance(edges, Tensor) and edges.dtype == torch.int64:
-        return edges
-    return torch.stack([integers(end, "edge_label_index") for end in edges])
+    pairs = edges
+    if not isinstance(edges, Tensor) or edges.dtype != torch.int64:
+        pairs = torch.stack([integers(end, "edge_label_index") for end in edges])
+    for ids, node_type in zip(pairs, ends):
+        _check_range("edge_label_index", ids, graph.num_nodes[node_type])
+    return pairs
+
+
+def _check_range(argument: str, ids: Tensor, num_nodes: int) -> None:
+    """Check ids of nodes at once, and not when their batch is made."""
+    wrong = ids[(ids < 0) | (ids >= num_nodes)]
+    if len(wrong) > 0:
+        raise ValueError(f"`{argument}` has {int(wrong[0])}, which is not one of the {num_nodes} nodes")
 
 
 def labels(edge_label: Any) -> Tensor | None:

@@ -24,6 +24,8 @@ from ._edgecut import Graph, whole_edges
 
 __all__ = ["PygGraph", "as_graph", "integers", "is_pyg_data"]
 
+# The attributes that have edges.
+_EDGES = ("edge_index", "adj", "adj_t")
 # The time of edges without one: no time limits them.
 _ALWAYS = np.iinfo(np.int64).min
 
@@ -173,6 +175,19 @@ class PygGraph:
         for name, number in self.num_nodes.items():
             if number is None:
                 raise ValueError(f"`data`: the number of nodes{_of(name)} is unknown: set `num_nodes`, or `size` of the EdgeAttr")
+        self._check_edges()
+
+    def _check_edges(self) -> None:
+        """Check that no edges have another name than in PyG, which samples no neighbors then."""
+        for name in [] if _is_store_pair(self.data) else self.edge_types:
+            store = self.data if name is None else self.data[name]
+            if not any(edges in store for edges in _EDGES):
+                found = ", ".join(f"`{key}`" for key in map(str, store.keys()) if _is_like_edges(key, store[key]))
+                if found:
+                    raise ValueError(
+                        f"`data` has {found}{_of(name)}, but no `edge_index`, without which there are no edges to sample: name the "
+                        f"edges `edge_index`, or remove {found}"
+                    )
 
     def _read_stores(self, features: FeatureStore, graph: GraphStore) -> None:
         attrs = graph.get_all_edge_attrs()
@@ -234,7 +249,7 @@ class PygGraph:
         """Return the tensors that a structure is made of. PyG's stores have none: they are read once."""
         if _is_store_pair(self.data):
             return {}
-        wanted = [name for name in ("edge_index", "adj", "adj_t", *names) if name is not None]
+        wanted = [name for name in (*_EDGES, *names) if name is not None]
         stores = [*self.data.node_stores, *self.data.edge_stores]
         return {(store._key, name): store[name] for store in stores for name in wanted if name in store}
 
@@ -439,6 +454,14 @@ def is_pyg_data(data: object) -> bool:
 def _is_store_pair(data: Any) -> bool:
     is_pair = isinstance(data, (tuple, list)) and len(data) == 2
     return is_pair and isinstance(data[0], FeatureStore) and isinstance(data[1], GraphStore)
+
+
+def _is_like_edges(attribute: str, values: Any) -> bool:
+    """Return whether an attribute seems to have edges or to describe them. Edges to predict need no others."""
+    if attribute.startswith("edge_label"):
+        return False
+    is_pairs = isinstance(values, Tensor) and values.dim() == 2 and values.size(0) == 2 and values.dtype == torch.int64
+    return is_pairs or attribute.startswith("edge")
 
 
 def _num_nodes(size: tuple[int | None, int | None] | None, features: FeatureStore) -> int | None:

@@ -14,8 +14,9 @@ import numpy as np
 
 from . import distributed
 from ._edgecut import Graph, split_nodes
-from .arguments import checked
+from .arguments import array, checked, integers
 from .membership import Membership
+from .table_ids import TableIds
 
 if TYPE_CHECKING:
     from .pyg_stores import EdgecutFeatureStore, EdgecutGraphStore
@@ -66,11 +67,14 @@ class EdgeType:
         The number of edges over all parts.
     num_features : int
         The number of features per edge, 0 for none.
+    held_out_sizes : tuple of int
+        The numbers of edges that are held out for validation and for test.
     """
 
     name: tuple[str, str, str]
     num_edges: int
     num_features: int
+    held_out_sizes: tuple[int, int] = (0, 0)
 
 
 class Store(Membership):
@@ -95,10 +99,11 @@ class Store(Membership):
         super().__init__(graph, reopen)
         self._graph = graph
         meta = json.loads(graph.meta())
-        self._transforms: pathlib.Path | None = None
-        if folder is not None and meta.get("has_transforms"):
-            # The folder of now, also if the program changes its working directory.
-            self._transforms = pathlib.Path(os.path.abspath(folder), "transforms.json")
+        # The folder of now, also if the program changes its working directory.
+        self._folder = None if folder is None else pathlib.Path(os.path.abspath(folder))
+        self._has_transforms: bool = meta.get("has_transforms", False)
+        self._types_with_ids = {t["name"] for t in meta["node_types"] if t.get("has_id_map")}
+        self._table_ids: dict[str, TableIds] = {}
         self.name: str = meta["dataset"]
         self.num_parts: int = graph.num_parts
         self.node_types = [
@@ -114,7 +119,12 @@ class Store(Membership):
             for t in meta["node_types"]
         ]
         self.edge_types = [
-            EdgeType((t["src_type"], t["relation"], t["dst_type"]), t["num_edges"], t.get("feature_dim", 0))
+            EdgeType(
+                (t["src_type"], t["relation"], t["dst_type"]),
+                t["num_edges"],
+                t.get("feature_dim", 0),
+                tuple(t.get("held_out", (0, 0))),
+            )
             for t in meta["edge_types"]
         ]
 
@@ -180,10 +190,97 @@ class Store(Membership):
         >>> store.split("train")    # doctest: +SKIP
         array([   0,    3,    7, ..., 1997])
         """
+        return split_nodes(self._graph, self.node_types.index(self._node_type(node_type)), name)
+
+    def _node_type(self, name: str | None) -> NodeType:
+        """Return the node type of an argument, which may be left out if the graph has one."""
         names = [t.name for t in self.node_types]
-        if node_type not in names and (node_type is not None or len(names) > 1):
-            raise ValueError(f"`node_type` is {node_type!r}: choose from {', '.join(names)}")
-        return split_nodes(self._graph, 0 if node_type is None else names.index(node_type), name)
+        if name not in names and (name is not None or len(names) > 1):
+            raise ValueError(f"`node_type` is {name!r}: choose from {', '.join(names)}")
+        return self.node_types[0 if name is None else names.index(name)]
+
+    @checked
+    def ids(self, node_type: str | None = None) -> np.ndarray:
+        """Return the ids of nodes in the tables that the parts were made of.
+
+        The first call reads them from the folders of all parts, which takes pyarrow. Ids that are row numbers need neither.
+
+        Parameters
+        ----------
+        node_type : str, optional
+            The node type, if the graph has several.
+
+        Returns
+        -------
+        array of int64 or str, [num_nodes]
+            The id of each node: ``n_id`` of a batch has positions in this array. It is read-only.
+
+        Raises
+        ------
+        ValueError
+            If there is no such node type, pyarrow is missing, or the parts are on other machines.
+        EdgecutError
+            If the ids of a part are missing or damaged.
+
+        Examples
+        --------
+        >>> batch = next(iter(edgecut.NeighborLoader(store, [15, 10], ("customer", "test"))))    # doctest: +SKIP
+        >>> store.ids("customer")[batch["customer"].n_id]                                        # doctest: +SKIP
+        array(['C-00017', 'C-00042', ...], dtype=object)
+        """
+        nodes = self._node_type(node_type)
+        if nodes.name not in self._types_with_ids:
+            return np.arange(nodes.num_nodes)
+        return self._ids_of(nodes).array
+
+    @checked
+    def lookup(self, ids: Any, node_type: str | None = None) -> np.ndarray:
+        """Return the numbers of nodes that have some ids in the tables, for example for ``input_nodes``.
+
+        Parameters
+        ----------
+        ids : array or list of int or str
+            The ids. :meth:`ids` describes how they are read.
+        node_type : str, optional
+            The node type, if the graph has several.
+
+        Returns
+        -------
+        array of int64, [number of ids]
+            Ids in the dataset, which loaders and ``n_id`` have, in the order of ``ids``.
+
+        Raises
+        ------
+        ValueError
+            If a node does not exist, or as in :meth:`ids`.
+        EdgecutError
+            If the ids of a part are missing or damaged.
+
+        Examples
+        --------
+        >>> store.lookup(["C-00042", "C-00017"], "customer")    # doctest: +SKIP
+        array([42, 17])
+        """
+        nodes = self._node_type(node_type)
+        wanted = array(ids, "ids")
+        if wanted.ndim != 1:
+            raise ValueError(f"`ids` must be a list of ids, not {ids!r}" if wanted.ndim == 0 else "`ids` must have one dimension")
+        if len(wanted) == 0:
+            return np.empty(0, np.int64)
+        if nodes.name in self._types_with_ids:
+            return self._ids_of(nodes).numbers_of(wanted)
+        numbers = integers(wanted, "ids")
+        if numbers.min() < 0 or numbers.max() >= nodes.num_nodes:
+            wrong = numbers.min() if numbers.min() < 0 else numbers.max()
+            raise ValueError(f"`ids` has {wrong}, but the ids of {nodes.name} are row numbers below {nodes.num_nodes}")
+        return numbers
+
+    def _ids_of(self, nodes: NodeType) -> TableIds:
+        if nodes.name not in self._table_ids:
+            if self._folder is None:
+                raise ValueError(f"the ids of {nodes.name} are in the parts, which servers hold: open the parts by `edgecut.open`")
+            self._table_ids[nodes.name] = TableIds(self._folder, nodes.name, nodes.num_nodes)
+        return self._table_ids[nodes.name]
 
     @checked
     def class_names(self, name: str) -> list[str] | None:
@@ -212,9 +309,12 @@ class Store(Membership):
         node_types, edge_types = [t.name for t in self.node_types], ["__".join(t.name) for t in self.edge_types]
         if name not in [*node_types, *edge_types]:
             raise ValueError(f"`name` is {name!r}: choose from {', '.join([*node_types, *edge_types])}")
-        if self._transforms is None or not self._transforms.exists():
+        if self._folder is None or not self._has_transforms:
             return None
-        types = json.loads(self._transforms.read_text())["node_types" if name in node_types else "edge_types"]
+        transforms = self._folder / "transforms.json"
+        if not transforms.exists():
+            return None
+        types = json.loads(transforms.read_text())["node_types" if name in node_types else "edge_types"]
         names: list[str] | None = types.get(name, {}).get("classes")
         return names
 

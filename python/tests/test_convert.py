@@ -479,3 +479,34 @@ def test_keys_of_gsprocessing_without_an_equivalent_are_named(tmp_path, change, 
     with pytest.raises(ValueError, match=why):
         convert.convert(path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_only_folders_of_conversions_are_replaced(data, tmp_path):
+    write_csv(tmp_path / "nodes.csv", id=data["id"], no=data["no"])
+    write_csv(tmp_path / "edges.csv", **ends_of(data), w=data["w"])
+    conf = {"nodes": [{"node_type": "n", "files": "nodes.csv", "node_id_col": "id"}], "edges": [edges_table(files="edges.csv")]}
+    path, out = tmp_path / "conf.json", tmp_path / "out"
+    path.write_text(json.dumps(conf))
+    written = convert.convert(path, out)
+    with pytest.raises(ValueError, match="out exists: name another folder, or replace it with --overwrite"):
+        convert.convert(path, out)
+    conf["nodes"][0]["node_type"] = conf["edges"][0]["relation"][0] = conf["edges"][0]["relation"][2] = "m"
+    path.write_text(json.dumps(conf))
+    assert convert.convert(path, out, overwrite=True) == written
+    assert json.loads(written.read_text())["nodes"][0]["node_type"] == "m"
+    with pytest.raises(ValueError, match="out has the source .*graph.json, so it cannot be replaced"):
+        convert.convert(written, out, overwrite=True)
+    with pytest.raises(ValueError, match="is not a folder of an earlier conversion, as it has conf.json"):
+        convert.convert(path, tmp_path, overwrite=True)
+    (out / "nodes-0-00000.parquet").write_bytes(b"")
+    conf["nodes"][0]["files"] = str(out / "nodes-0-00000.parquet")
+    path.write_text(json.dumps(conf))
+    with pytest.raises(ValueError, match="the table is in .*out, so the folder cannot be replaced"):
+        convert.convert(path, out, overwrite=True)
+    with pytest.raises(ValueError, match="`unsupported` is for runs, and .*conf.json is a graph"):
+        convert.convert(path, tmp_path / "other", unsupported="skip")
+    missing = subprocess.run(
+        [sys.executable, "-m", "edgecut.convert", "nothing.yaml", tmp_path / "other"], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (missing.returncode, missing.stderr) == (1, "error: there is no file or folder nothing.yaml\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["conf.json", "edges.csv", "nodes.csv", "out"]

@@ -31,6 +31,7 @@ def test_wrong_arguments_are_value_errors(parts, typed_parts, tmp_path):
             ("whole numbers", {"input_nodes": [0.5]}),
             ("mask has the shape", {"input_nodes": np.ones(3, bool)}),
             ("no node type 'trian'", {"input_nodes": "trian"}),
+            ("whole numbers, not '15,10'", {"num_neighbors": "15,10"}),
             ("`input_time` has 1 entries for 2", {"input_nodes": [1, 2], "input_time": [1], "time_attr": "time"}),
             ("`input_time` needs", {"input_time": [1]}),
             ("`time_attr`", {"time_attr": "when"}),
@@ -48,8 +49,27 @@ def test_wrong_arguments_are_value_errors(parts, typed_parts, tmp_path):
             edgecut.NeighborLoader(store, [5], bach_size=3)
         with pytest.warns(UserWarning, match="`pin_memory` has no effect"):
             edgecut.NeighborLoader(store, [5], pin_memory=True)
-        with pytest.raises(ValueError, match="must name one of the node types v0, v1, v2"):
-            edgecut.NeighborLoader(typed, [5])
+        for nodes, example in ((None, "'train'"), ("test", "'test'"), ([1], "ids")):
+            with pytest.raises(ValueError, match=rf"must name one of the node types v0, v1, v2, as in \('v0', {example}\)"):
+                edgecut.NeighborLoader(typed, [5], nodes)
+        (labeled,) = [t.name for t in typed.node_types if sum(t.split_sizes) > 0]
+        other = next(t.name for t in typed.node_types if t.name != labeled)
+        with pytest.raises(ValueError, match=f"no node of type {other} is in the split 'train': only {labeled} has"):
+            edgecut.NeighborLoader(typed, [5], (other, "train"))
+
+
+def test_modules_of_the_package_are_attributes():
+    code = "import sys, edgecut; assert 'torch' not in sys.modules; print(edgecut.convert.convert.__name__, *dir(edgecut))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    function, *names = done.stdout.split()
+    assert function == "convert" and {"torch", "NeighborLoader", "HGTLoader"} <= set(names)
+    assert not {"importlib", "Any", "arguments", "loader"} & set(names)
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch_geometric")
+    code = "import edgecut; print(edgecut.torch.load_model.__name__, edgecut.pyg_sampler.NeighborSampler.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout.split() == ["load_model", "NeighborSampler"], (done.stderr, torch)
 
 
 def test_a_damaged_part_is_an_error_that_names_the_file(tmp_path):

@@ -201,13 +201,15 @@ def test_two_names_stand_for_the_only_edge_type_between_them(tmp_path):
         assert sorted(found) == [(0, 0), (1, 2), (3, 1)]
         with pytest.raises(ValueError, match="`edge_label_index`: 2 edge types are from 'item' to 'item': name one of"):
             edgecut.LinkNeighborLoader(store, [1], ("item", "item"))
-        with pytest.raises(ValueError, match="`num_neighbors`: 0 edge types are from 'item' to 'user'"):
+        with pytest.raises(ValueError, match="`num_neighbors`: no edge type is from 'item' to 'user'"):
             edgecut.LinkNeighborLoader(store, {("item", "user"): [1]}, ("user", "item"))
 
 
 def test_wrong_edges_are_value_errors(parts, typed_parts):
     with edgecut.open(parts[1]) as store, edgecut.open(typed_parts[1]) as typed:
         for why, data, arguments in [
+            ("no edges of type .* are held out as 'valid': partition the graph with `partition-graph --hold-out", store, {"edge_label_index": "valid"}),
+            (r"no edge type is from 'e0' to 'train': name one of .*, as in \(\('v0', .*\), 'train'\)", typed, {"edge_label_index": ("e0", "train")}),
             ("must name one of the edge types", typed, {}),
             ("there is no edge type", typed, {"edge_label_index": ("v0", "likes", "v1")}),
             ("is not a split", store, {"edge_label_index": "trian"}),

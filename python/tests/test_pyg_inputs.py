@@ -10,6 +10,7 @@ pytest.importorskip("torch_geometric")
 
 from test_pyg_data import check_batch, random_data, random_hetero  # noqa: E402
 from torch_geometric.data import Data, HeteroData  # noqa: E402
+from torch_geometric.sampler import NodeSamplerInput  # noqa: E402
 from torch_geometric.testing.feature_store import MyFeatureStore  # noqa: E402
 from torch_geometric.testing.graph_store import MyGraphStore  # noqa: E402
 
@@ -108,6 +109,31 @@ def test_edges_out_of_range_are_named(wrong):
         edges[1, 17] = wrong
         with pytest.raises(ValueError, match=f"edge .* has the destination {wrong}"):
             edgecut.NeighborLoader(stores(data, layout, size, edges), [2], torch.arange(60))
+
+
+def test_data_without_edges_and_nodes_out_of_range_are_refused_at_once():
+    data, typed = random_data(), random_hetero()
+    for argument, load in (
+        ("input_nodes", lambda ids: edgecut.NeighborLoader(data, [2], ids)),
+        ("input_nodes", lambda ids: edgecut.NeighborLoader(typed, [2], ("paper", ids))),
+        ("input_nodes", lambda ids: edgecut.HGTLoader(typed, [2], ("paper", ids))),
+        ("node_idx", lambda ids: edgecut.ShaDowKHopSampler(data, 1, 2, ids)),
+        ("edge_label_index", lambda ids: edgecut.LinkNeighborLoader(data, [2], [[1, 1], ids])),
+        ("edge_label_index", lambda ids: edgecut.LinkNeighborLoader(typed, [2], (("paper", "cites", "paper"), [ids, [1, 1]]))),
+    ):
+        for wrong in (60, -1):
+            with pytest.raises(ValueError, match=f"`{argument}` has {wrong}, which is not one of the [46]0 nodes"):
+                load([3, wrong])
+    for load in (lambda given: edgecut.NeighborLoader(given, [2]), edgecut.from_pyg):
+        for name in ("edge_idx", "Edges"):
+            misspelt = Data(x=data.x, **{name: data.edge_index})
+            with pytest.raises(ValueError, match=f"`data` has `{name}`, but no `edge_index`.*name the edges `edge_index`"):
+                load(misspelt)
+    edge_type = typed.edge_types[0]
+    typed[edge_type].edge_idx = typed[edge_type].edge_index
+    del typed[edge_type].edge_index
+    with pytest.raises(ValueError, match="`data` has `edge_attr`, `edge_idx` of type .*, but no `edge_index`"):
+        edgecut.LinkNeighborLoader(typed, [2], typed.edge_types[1])
 
 
 def test_edges_that_are_not_sorted_are_refused():
@@ -223,9 +249,10 @@ def test_stores_need_neither_sizes_nor_input_nodes():
 
 def test_hgt_checks_nodes_and_numbers():
     data = random_hetero()
+    sampler = edgecut.HGTLoader(data, [2], "paper").node_sampler
     for node in (-2, 40):
         with pytest.raises(ValueError, match=f"node {node} is not one of the 40 nodes of type 'paper'"):
-            next(iter(edgecut.HGTLoader(data, [2], ("paper", [node]))))
+            sampler.sample_from_nodes(NodeSamplerInput(None, torch.tensor([node]), None, "paper"))
     for number in (-1, 2.5):
         with pytest.raises((TypeError, ValueError), match="`num_samples` "):
             edgecut.HGTLoader(data, [number], "paper")

@@ -61,7 +61,7 @@ def test_features_are_those_of_the_dataset(dataset):
             with pytest.raises(KeyError, match="no 'z' of nodes"):
                 features.get_tensor(None, "z", None)
             assert not features.put_tensor(torch.ones(3), group_name=None, attr_name="x", index=None)
-            with pytest.raises(ValueError, match="300 is not one of the 300 nodes"):
+            with pytest.raises(ValueError, match="has 300, which is not one of the 300 nodes"):
                 features.get_tensor(None, "x", torch.tensor([300]))
             assert np.array_equal(store.split("train"), np.arange(0, 300, 3))
             with pytest.raises(ValueError, match="`node_type` is 'paper'"):
