@@ -29,6 +29,21 @@ pub trait Task<B: AutodiffGnnBackend, M: AutodiffModule<B>> {
     /// Returns the evaluation of the trained models.
     fn evaluator(&self) -> &Self::Evaluator;
 
+    /// Prepares an epoch, counted from 0, with the model before it. Every rank calls this before the epoch, also when a run
+    /// continues within it. The default does nothing.
+    ///
+    /// # Errors
+    /// A failure of the job.
+    fn prepare_epoch(&mut self, _epoch: u64, _model: &M, _world: &mut ProcessGroup) -> Result<(), TrainError> {
+        Ok(())
+    }
+
+    /// Returns true if a run can continue within an epoch: if [`prepare_epoch`](Self::prepare_epoch) does not read the model.
+    /// Otherwise checkpoints are written between epochs. The default returns true.
+    fn resumes_within(&self, _epoch: u64) -> bool {
+        true
+    }
+
     /// Starts an epoch at `first_step`, both counted from 0, and returns the batches from there on. A run that continues from
     /// a checkpoint starts at a later step than the first.
     ///
