@@ -229,6 +229,7 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
             valid_metric,
             loss: evaluator.saved_loss(),
             decision: evaluator.decision(&scores),
+            target_decisions: evaluator.target_decisions(&scores),
             model: ModelView::new(&candidate, &self.settings),
             embeddings: self.task.embeddings().named_tables(),
         };

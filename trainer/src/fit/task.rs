@@ -14,6 +14,7 @@ use edgecut_dist_loader::EpochSegment;
 use edgecut_dist_sampler::DistNeighborSampler;
 use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use edgecut_graph::Split;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A training task: the batches of a model of type `M`, and the computation of its gradients.
@@ -161,7 +162,13 @@ pub trait Evaluator<B: GnnBackend, M> {
         None
     }
 
-    /// Returns true if [`decision`](Self::decision) returns one. The default returns false.
+    /// Returns the decisions of several targets that the scores on the validation data have chosen, by the names of the targets;
+    /// none by default.
+    fn target_decisions(&self, _valid: &Self::Scores) -> BTreeMap<String, Decision> {
+        BTreeMap::new()
+    }
+
+    /// Returns true if a [`decision`](Self::decision) is chosen, of one target or of several. The default returns false.
     fn decides(&self) -> bool {
         false
     }
