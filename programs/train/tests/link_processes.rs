@@ -384,8 +384,8 @@ fn a_file_lists_negatives_by_the_ids_of_the_tables() {
     let listed = |n: usize| format!("\"{}\",{}\n", user(n).replace('"', "\"\""), (n * 11 + 3) % (NUM_USERS / 2) * 10);
     std::fs::write(&file, String::from("src,dst\n") + &rows.iter().map(|&n| listed(n)).collect::<String>())
         .expect("a file");
-    // A step has all edges with all neighbors, so that it does not depend on the order of the parts.
-    let flags = ["--num-neighbors=-1", "--batch-size", "10000", "--num-epochs", "3", "--edge-types", "buys"];
+    // A step has all edges, and no message depends on the edges of a process.
+    let flags = ["--model", "embedding", "--batch-size", "10000", "--num-epochs", "3", "--edge-types", "buys"];
     let with_file = [&flags[..], &["--negative-pairs", text(&file)]].concat();
     let mut expected: Option<Vec<f64>> = None;
     for (num_parts, nproc) in [(1, 1), (2, 2), (3, 2)] {
@@ -406,7 +406,7 @@ fn a_file_lists_negatives_by_the_ids_of_the_tables() {
     let error = error_of(&link(&parts, 2, &with_file));
     assert!(error.contains("1 of 1 sources do not exist") && error.contains("nobody (row 1)"), "{error}");
     // Types with other ends have no negatives in common.
-    let both = ["--num-neighbors=-1", "--num-epochs", "1", "--hold-out-edges", "0", "--edge-types", "buys,of"];
+    let both = ["--model", "embedding", "--num-epochs", "1", "--hold-out-edges", "0", "--edge-types", "buys,of"];
     let whole = folder.join("whole");
     partition_tables_with(folder.path(), 1, None, None, &whole);
     let error = error_of(&link(&whole, 1, &[&both[..], &["--negative-pairs", text(&file)]].concat()));

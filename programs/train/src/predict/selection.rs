@@ -95,7 +95,7 @@ impl Selection {
 
 impl Splits<'_> {
     /// Returns the nodes of a split in this process's part, which are global ids. Ranks that share a part find the same nodes.
-    pub(super) fn nodes(self, graph: &DistGraph, node_type: NodeTypeId, split: Split) -> anyhow::Result<Vec<u32>> {
+    pub(super) fn nodes(self, graph: &Arc<DistGraph>, node_type: NodeTypeId, split: Split) -> anyhow::Result<Vec<u32>> {
         let label = match self {
             Self::OfGraph => return Ok(graph.split_nodes(node_type, split)?),
             Self::OfLabel(label) => label,
