@@ -49,7 +49,7 @@ fn of_edges(graph: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConf
         exclude_seed_edges: false,
         reverse_types: Vec::new(),
         weights: false,
-        given_negatives: Vec::new(),
+        given_negatives: Default::default(),
     };
     DistLinkNeighborLoader::new(sampler(graph), seeds, config, link, world).expect("a loader")
 }

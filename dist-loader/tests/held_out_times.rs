@@ -74,7 +74,7 @@ fn loader(
         exclude_seed_edges: true,
         reverse_types: Vec::new(),
         weights: false,
-        given_negatives: Vec::new(),
+        given_negatives: Default::default(),
     };
     DistLinkNeighborLoader::new(sampler, EdgeSeeds::Split(split, vec![EDGES]), config, link, world)
 }

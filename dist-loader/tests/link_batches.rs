@@ -4,8 +4,9 @@
 use crate::support;
 
 use edgecut_dist_loader::{
-    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig, LoaderError, NegativeDistribution,
-    NegativeSampling, Negatives, SeedEdge, SharedCandidates, SharedNegatives,
+    ChangingNegatives, DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig, LoaderError,
+    NegativeDistribution, NegativePairs, NegativeSampling, NegativeSources, Negatives, SeedEdge, SharedCandidates,
+    SharedNegatives,
 };
 use edgecut_dist_sampler::{
     DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy,
@@ -43,7 +44,39 @@ struct Case {
     negatives: NegativeSampling,
     disjoint: bool,
     temporal: bool,
-    given: &'static [EdgeTypeId],
+    given: Given,
+}
+
+/// The negatives that come before drawn ones.
+#[derive(Clone, Copy, Debug)]
+enum Given {
+    Nothing,
+    Types(&'static [EdgeTypeId]),
+    /// At most two negatives of an edge of this type: listed dislikes, then items that change.
+    Pairs(EdgeTypeId),
+}
+
+impl Given {
+    fn sources(self) -> NegativeSources {
+        match self {
+            Self::Nothing => NegativeSources::default(),
+            Self::Types(edge_types) => NegativeSources { edge_types: edge_types.to_vec(), ..Default::default() },
+            Self::Pairs(edge_type) => {
+                let listed = (0..NUM_USERS).flat_map(|user| disliked(user).into_iter().map(move |item| (user, item)));
+                let changing = ChangingNegatives::default();
+                changing.set(
+                    edge_type,
+                    NegativePairs::new((0..NUM_USERS).map(|user| (user, changing_item(user))).collect()),
+                );
+                NegativeSources {
+                    listed: vec![(edge_type, Arc::new(NegativePairs::new(listed.collect())))],
+                    changing: Some(changing),
+                    max_per_edge: Some(2),
+                    ..Default::default()
+                }
+            }
+        }
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -53,7 +86,7 @@ fn cases() -> Vec<Case> {
         exclude: Exclude::Edges,
         shared: false,
     };
-    let case = Case { negatives, disjoint: false, temporal: false, given: &[] };
+    let case = Case { negatives, disjoint: false, temporal: false, given: Given::Nothing };
     let by_degree = NegativeSampling { distribution: NegativeDistribution::Degree, ..negatives };
     let shared = NegativeSampling { shared: true, exclude: Exclude::Nothing, num: 7, ..negatives };
     vec![
@@ -137,7 +170,7 @@ fn batching_loader(
         exclude_seed_edges: true,
         reverse_types: Vec::new(),
         weights,
-        given_negatives: case.given.to_vec(),
+        given_negatives: case.given.sources(),
     };
     DistLinkNeighborLoader::new(sampler, seeds, config, link, world)
 }
@@ -368,7 +401,7 @@ fn check_negatives_by_degree(dataset: &Dataset, parts: &Path, world_size: usize)
         shared: false,
     };
     let per_rank = on_ranks(parts, world_size, &DistGraphConfig::default(), |graph, world| {
-        let case = Case { negatives, disjoint: false, temporal: false, given: &[] };
+        let case = Case { negatives, disjoint: false, temporal: false, given: Given::Nothing };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
         let mut counts = vec![0.0_f64; 90];
         for batch in loader(&graph, world, case, seeds).expect("a valid loader").epoch(0) {
@@ -542,6 +575,11 @@ fn disliked(user: u32) -> Vec<u32> {
     items
 }
 
+/// Returns an item that a user neither likes nor dislikes.
+fn changing_item(user: u32) -> u32 {
+    (user * 3 + 10) % NUM_ITEMS
+}
+
 fn liked(user: u32) -> Vec<u32> {
     (0..4).map(|n| (user * 3 + 20 + n) % NUM_ITEMS).collect()
 }
@@ -605,18 +643,19 @@ struct Layout {
     world_size: usize,
     batching: Batching,
     disjoint: bool,
+    given: Given,
 }
 
 /// Returns the training edges with their negatives, of which given ones come first.
 fn drawn_with_dislikes(dir: &Path, layout: Layout) -> Vec<EdgeWithNegatives> {
-    let Layout { changes, num_parts, world_size, batching, disjoint } = layout;
+    let Layout { changes, num_parts, world_size, batching, disjoint, given } = layout;
     let dataset = graph_with_dislikes(changes);
     let parts = dir.join(format!("{num_parts}-{changes}"));
     if !parts.exists() {
         write_parts(&dataset, num_parts, Method::Random, &parts);
     }
     let negatives = NegativeSampling { num: 3, ..cases()[0].negatives };
-    let case = Case { negatives, given: &[DISLIKES], disjoint, ..cases()[0] };
+    let case = Case { negatives, given, disjoint, ..cases()[0] };
     let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |graph, world| {
         let seeds = EdgeSeeds::Split(Split::Train, vec![LIKES]);
         let loader = batching_loader(&graph, world, case, seeds, batching).expect("a valid loader");
@@ -625,24 +664,66 @@ fn drawn_with_dislikes(dir: &Path, layout: Layout) -> Vec<EdgeWithNegatives> {
         for batch in loader.epoch(1) {
             let batch = batch.expect("a batch");
             edges.extend(edges_with_negatives(&dataset, &batch));
-            if !disjoint {
+            if !disjoint && matches!(given, Given::Types(_)) {
                 followed += check_messages_of_dislikes(&dataset, &batch);
             }
         }
         (edges, followed)
     });
     let followed: usize = per_rank.iter().map(|(_, followed)| followed).sum();
-    assert!(disjoint || followed > 0, "other dislikes carry messages");
+    assert!(disjoint || followed > 0 || matches!(given, Given::Pairs(_)), "other dislikes carry messages");
     let mut all: Vec<EdgeWithNegatives> = per_rank.into_iter().flat_map(|(edges, _)| edges).collect();
     all.sort_unstable();
     all
+}
+
+/// Checks that other parts, ranks and batches have the same negatives.
+fn assert_equal_in_layouts(dir: &Path, first: Layout, expected: &[EdgeWithNegatives]) {
+    for (num_parts, world_size, size, shuffle) in
+        [(1, 2, 5, true), (2, 2, 1, false), (3, 3, 7, true), (3, 2, 12, false)]
+    {
+        let batching = Batching { size, shuffle };
+        let layout = Layout { num_parts, world_size, batching, disjoint: num_parts == 2, ..first };
+        assert!(drawn_with_dislikes(dir, layout) == expected, "{layout:?}");
+    }
+}
+
+#[test]
+fn listed_negatives_come_before_changing_ones_and_these_before_drawn_ones() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let batching = Batching { size: 12, shuffle: false };
+    let given = Given::Pairs(LIKES);
+    let first = Layout { changes: false, num_parts: 1, world_size: 1, batching, disjoint: false, given };
+    let expected = drawn_with_dislikes(dir.path(), first);
+    assert_eq!(expected.len(), 4 * NUM_USERS as usize);
+    for (_, user, item, negatives) in &expected {
+        liked(*user).iter().for_each(|item| assert!(!negatives.contains(item), "{user} likes {item}"));
+        // A draw takes the place of a listed item that is liked.
+        if *user == CONTRARY {
+            continue;
+        }
+        let listed: BTreeSet<u32> = disliked(*user).into_iter().filter(|disliked| disliked != item).collect();
+        let num_listed = listed.len().min(2);
+        assert!(
+            negatives[..num_listed].iter().all(|item| listed.contains(item)),
+            "{user}: {negatives:?} of {listed:?}"
+        );
+        if num_listed < 2 {
+            assert_eq!(negatives[num_listed], changing_item(*user), "{user}: {negatives:?}");
+        }
+        assert_eq!(negatives.iter().collect::<BTreeSet<_>>().len(), 3, "{user}: {negatives:?}");
+    }
+    let thirds: BTreeSet<u32> = expected.iter().map(|edge| edge.3[2]).collect();
+    assert!(thirds.len() > NUM_ITEMS as usize / 2, "the third negative is drawn: {thirds:?}");
+    assert_equal_in_layouts(dir.path(), first, &expected);
 }
 
 #[test]
 fn given_negatives_come_first_and_carry_no_messages() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let batching = Batching { size: 12, shuffle: false };
-    let first = Layout { changes: false, num_parts: 1, world_size: 1, batching, disjoint: false };
+    let given = Given::Types(&[DISLIKES]);
+    let first = Layout { changes: false, num_parts: 1, world_size: 1, batching, disjoint: false, given };
     let expected = drawn_with_dislikes(dir.path(), first);
     assert_eq!(expected.len(), 4 * NUM_USERS as usize);
     for (_, user, _, negatives) in &expected {
@@ -655,13 +736,7 @@ fn given_negatives_come_first_and_carry_no_messages() {
     // Edges of one source have other given negatives if there are more than needed.
     let of_user: BTreeSet<&Vec<u32>> = expected.iter().filter(|edge| edge.1 == 4).map(|edge| &edge.3).collect();
     assert!(of_user.len() > 1);
-    for (num_parts, world_size, size, shuffle) in
-        [(1, 2, 5, true), (2, 2, 1, false), (3, 3, 7, true), (3, 2, 12, false)]
-    {
-        let batching = Batching { size, shuffle };
-        let layout = Layout { num_parts, world_size, batching, disjoint: num_parts == 2, ..first };
-        assert!(drawn_with_dislikes(dir.path(), layout) == expected, "{layout:?}");
-    }
+    assert_equal_in_layouts(dir.path(), first, &expected);
     // Held-out edges change nothing: training does not know them.
     let found = drawn_with_dislikes(dir.path(), Layout { changes: true, num_parts: 2, world_size: 2, ..first });
     assert!(found == expected, "training knows a validation edge");
@@ -673,13 +748,18 @@ fn given_negatives_come_first_and_carry_no_messages() {
 fn types_that_cannot_give_negatives_are_refused() {
     let dataset = graph_with_dislikes(false);
     let dir = parts_of(&dataset, 1);
-    let case = Case { given: &[DISLIKES], ..cases()[0] };
+    let case = Case { given: Given::Types(&[DISLIKES]), ..cases()[0] };
     let shared =
         Case { negatives: NegativeSampling { shared: true, exclude: Exclude::Nothing, ..case.negatives }, ..case };
     let refused = [
         (shared, LIKES, "do not share negatives (`shared_negatives`)"),
         (case, DISLIKES, "user__dislikes__item gives negatives"),
         (case, EdgeTypeId(2), "no predicted edge type has the same source type"),
+        (
+            Case { given: Given::Pairs(DISLIKES), ..case },
+            LIKES,
+            "negatives of edges of type user__dislikes__item are listed",
+        ),
     ];
     on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         for (case, predicted, why) in refused {
@@ -723,7 +803,7 @@ fn more_negatives_than_there_are_is_an_error() {
     write_parts(&dataset, 2, Method::Random, &dir.path().join("2"));
     let negatives = NegativeSampling { num: 90, ..cases()[0].negatives };
     let errors = on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |graph, world| {
-        let case = Case { negatives, disjoint: false, temporal: false, given: &[] };
+        let case = Case { negatives, disjoint: false, temporal: false, given: Given::Nothing };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
         let many = loader(&graph, world, case, seeds).err().expect("an error").to_string();
         let case = Case { negatives: NegativeSampling { shared: true, ..negatives }, ..case };

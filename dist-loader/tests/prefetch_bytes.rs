@@ -60,7 +60,7 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
                 exclude_seed_edges: true,
                 reverse_types: Vec::new(),
                 weights: false,
-                given_negatives: Vec::new(),
+                given_negatives: Default::default(),
             };
             let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
             let config = LoaderConfig { wanted: NodeFields { features: true, ..NodeFields::default() }, ..config };

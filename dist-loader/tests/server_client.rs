@@ -266,7 +266,7 @@ fn link_batches(graph: &Arc<DistGraph>, split: Split, world: &mut ProcessGroup) 
         exclude_seed_edges: true,
         reverse_types: Vec::new(),
         weights: false,
-        given_negatives: Vec::new(),
+        given_negatives: Default::default(),
     };
     let seeds = EdgeSeeds::Split(split, vec![EdgeTypeId(0), EdgeTypeId(1)]);
     let loader = DistLinkNeighborLoader::new(sampler, seeds, config(), link, world).expect("a loader");

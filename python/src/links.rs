@@ -75,7 +75,7 @@ impl LinkSettings<'_> {
             exclude_seed_edges: self.exclude_seed_edges,
             reverse_types: Vec::new(),
             weights: false,
-            given_negatives: Vec::new(),
+            given_negatives: Default::default(),
         };
         Ok(LinkSeeds { edge_type, ends, given, times, split, config })
     }

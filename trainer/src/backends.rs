@@ -5,7 +5,7 @@ use crate::error::ModelFileError;
 use crate::graph::{CrossValidationResult, FittedGraphModel, GraphSplit, GraphTrainingConfig, Protocol};
 use crate::inference::{
     ExplanationConfig, ExplanationRun, ExplanationVisitor, GraphPredictionConfig, LayerWiseConfig, LinkEnds,
-    PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
+    Neighborhoods, PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
 };
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
 use crate::model_file::{ModelTask, SavedEmbeddings};
@@ -25,7 +25,7 @@ use edgecut_gnn::Cpu;
 use edgecut_gnn::Cuda;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::small_graphs::Fold;
-use edgecut_graph::{EdgeTypeId, GraphDataset, Split};
+use edgecut_graph::{EdgeTypeId, GraphDataset, NodeTypeId, Split};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -115,6 +115,16 @@ training_backend! {
         saved: EmbeddingSource<'_>,
         config: &PredictionConfig,
     ) -> Result<DistRows, TrainError> = inference::predict_node;
+
+    /// Calls [`predict_outputs`](crate::inference::predict_outputs).
+    fn predict_outputs(
+        job: PredictionJob<'_, '_, Self>,
+        model: &Network<Self>,
+        model_config: &NetworkConfig,
+        saved: EmbeddingSource<'_>,
+        node_types: &[NodeTypeId],
+        neighborhoods: &Neighborhoods,
+    ) -> Result<Vec<DistRows>, TrainError> = inference::predict_outputs;
 
     /// Calls [`predict_link_rows`](crate::inference::predict_link_rows).
     fn predict_link_rows(

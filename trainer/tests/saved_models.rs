@@ -115,6 +115,7 @@ impl Save {
             selection: Selection { metric: "accuracy".into(), higher_is_better: true },
             loss: None,
             decision: None,
+            target_decisions: Default::default(),
             valid_metric: Some(self.valid_metric),
             model: ModelView::new(&model, &config),
             embeddings: embeddings.named_tables(),

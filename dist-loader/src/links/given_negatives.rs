@@ -1,8 +1,9 @@
-//! Negatives that edges of other types give.
+//! Negatives that come before drawn ones: from edges of other types, from lists of pairs, and from ranks of earlier epochs.
 
 use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
-use crate::links::negatives::NegativeSampling;
+use crate::links::negative_pairs::{ChangingNegatives, NegativePairs, choose_positions};
+use crate::links::negatives::{EdgeKey, NegativeSampling};
 use crate::seeds::edge_seeds::SeedEdge;
 use edgecut_dist_sampler::{
     BatchKey, DistGraph, DistNeighborSampler, ExcludedEdge, Fanout, NumNeighbors, SampleError, SampleSeeds,
@@ -17,18 +18,48 @@ use std::sync::Arc;
 /// Combined with the keys of draws (the bytes spell "given"), so that given and drawn negatives use different random
 /// numbers.
 const STREAM: u64 = 0x67_6976_656e;
-/// The most given negatives of a source that an epoch reads, unless an edge needs more.
+/// The same for listed pairs (the bytes spell "listed").
+const LISTED_STREAM: u64 = 0x6c69_7374_6564;
+/// The same for pairs that change (the bytes spell "ranked").
+const CHANGING_STREAM: u64 = 0x7261_6e6b_6564;
+/// The most given negatives of a source over edges that an epoch reads, unless an edge needs more.
 const MAX_PER_SOURCE: u32 = 256;
+
+/// The sources of negatives that come before drawn ones. The negatives of an edge come from the first source, then from the
+/// next, up to their number; the choice among more is by chance.
+#[derive(Clone, Debug, Default)]
+pub struct NegativeSources {
+    /// Edge types that give negatives: a destination to which an edge of such a type leads from the source of a seed edge
+    /// is its negative. These edges carry no messages in a batch in which they are negatives.
+    pub edge_types: Vec<EdgeTypeId>,
+    /// Pairs of sources and negatives, by predicted edge type.
+    pub listed: Vec<(EdgeTypeId, Arc<NegativePairs>)>,
+    /// Pairs that change between epochs.
+    pub changing: Option<ChangingNegatives>,
+    /// The most negatives of an edge from these sources. The others are drawn. `None` is the number of negatives.
+    pub max_per_edge: Option<usize>,
+}
+
+impl NegativeSources {
+    /// Returns true if there is no source.
+    pub fn is_empty(&self) -> bool {
+        self.edge_types.is_empty() && self.listed.is_empty() && self.changing.is_none()
+    }
+}
 
 /// The given negatives of predicted edge types. An edge of a given type states that its destination is a negative of its
 /// source.
 ///
-/// Invariant: the given negatives of an edge are a function of the seed, the epoch and the original ids of its ends, as
-/// drawn negatives are.
+/// Invariant: the given negatives of an edge are a function of the seed, the epoch, the original ids of its ends and the listed
+/// pairs, as drawn negatives are.
 #[derive(Default)]
 pub(crate) struct GivenNegatives {
     /// By predicted edge type.
     of_types: BTreeMap<EdgeTypeId, GivenOfType>,
+    /// By predicted edge type.
+    listed: BTreeMap<EdgeTypeId, Arc<NegativePairs>>,
+    changing: Option<ChangingNegatives>,
+    max_per_edge: Option<usize>,
 }
 
 /// The edge types that give the negatives of a predicted edge type.
@@ -42,23 +73,25 @@ struct GivenOfType {
 }
 
 impl GivenNegatives {
-    /// Checks the `given` types, and makes the samplers of their edges.
+    /// Checks the `sources`, and makes the samplers of their edges.
     ///
     /// # Errors
     /// [`LoaderError::Config`] for a given type that is predicted itself, that has other ends than all predicted types, or
-    /// whose reverse edges are in no type; for shared negatives; and on a client of servers.
+    /// whose reverse edges are in no type; for given types on a client of servers; for pairs of a type that is not predicted;
+    /// and for shared negatives.
     pub(crate) fn new(
         graph: &Arc<DistGraph>,
         relations: &EdgeRelations,
         predicted: &[EdgeTypeId],
-        given: &[EdgeTypeId],
+        sources: &NegativeSources,
         negatives: NegativeSampling,
     ) -> Result<Self, LoaderError> {
-        if given.is_empty() {
+        if sources.is_empty() {
             return Ok(Self::default());
         }
         let part = graph.part();
-        if let Some(what) = refusal(graph, relations, predicted, given, negatives) {
+        let given = &sources.edge_types;
+        if let Some(what) = refusal(graph, relations, predicted, sources, negatives) {
             return Err(LoaderError::Config { what });
         }
         let mut of_types = BTreeMap::new();
@@ -73,18 +106,25 @@ impl GivenNegatives {
             let sampler = sampler_over(graph, part, &reverses, negatives.num)?;
             of_types.insert(edge_type, GivenOfType { given: of_type, reverses, sampler });
         }
-        Ok(Self { of_types })
+        Ok(Self {
+            of_types,
+            listed: sources.listed.iter().cloned().collect(),
+            changing: sources.changing.clone(),
+            max_per_edge: sources.max_per_edge,
+        })
     }
 
     /// Returns the given negatives of each edge, at most `num`, each once and without the destination of the edge. `keys`
     /// are the keys of the edges.
     pub(crate) async fn of_edges(
         &self,
+        graph: &Arc<DistGraph>,
         key: BatchKey,
         edges: &[SeedEdge],
-        keys: &[u64],
+        keys: &[EdgeKey],
         num: usize,
     ) -> Result<Vec<Vec<u32>>, SampleError> {
+        let num = self.max_per_edge.map_or(num, |most| most.min(num));
         let mut found = vec![Vec::new(); edges.len()];
         for (&edge_type, of_type) in &self.of_types {
             let of_edges: Vec<usize> = (0..edges.len()).filter(|&at| edges[at].edge_type == edge_type).collect();
@@ -97,14 +137,23 @@ impl GivenNegatives {
                 let edge = &edges[at];
                 let mut negatives: Vec<u32> = of_sources[&edge.src].clone();
                 negatives.retain(|&negative| negative != edge.dst);
-                let mut rng = CounterRng::new(combine(keys[at], STREAM));
-                for first in 0..negatives.len().min(num) {
-                    let chosen = first + rng.below((negatives.len() - first) as u64) as usize;
-                    negatives.swap(first, chosen);
-                }
-                negatives.truncate(num);
-                found[at] = negatives;
+                let mut rng = CounterRng::new(combine(keys[at].key, STREAM));
+                let chosen = choose_positions(negatives.len(), num, &mut rng);
+                found[at] = chosen.into_iter().map(|position| negatives[position]).collect();
             }
+        }
+        let mut listed = Vec::new();
+        for (&edge_type, pairs) in &self.listed {
+            listed.push((edge_type, pairs.clone()));
+        }
+        add_pairs(graph, edges, keys, &listed, (num, LISTED_STREAM), &mut found).await?;
+        if let Some(changing) = &self.changing {
+            let predicted: BTreeSet<EdgeTypeId> = edges.iter().map(|edge| edge.edge_type).collect();
+            let mut pairs = Vec::new();
+            for edge_type in predicted {
+                pairs.extend(changing.get(edge_type).map(|of_type| (edge_type, of_type)));
+            }
+            add_pairs(graph, edges, keys, &pairs, (num, CHANGING_STREAM), &mut found).await?;
         }
         Ok(found)
     }
@@ -166,6 +215,40 @@ impl GivenOfType {
     }
 }
 
+/// Adds negatives from pairs of some edge types to those that are found, up to `num` for each edge. `stream` selects the random
+/// numbers.
+async fn add_pairs(
+    graph: &Arc<DistGraph>,
+    edges: &[SeedEdge],
+    keys: &[EdgeKey],
+    pairs: &[(EdgeTypeId, Arc<NegativePairs>)],
+    (num, stream): (usize, u64),
+    found: &mut [Vec<u32>],
+) -> Result<(), SampleError> {
+    for (edge_type, pairs) in pairs {
+        let mut owners = Vec::new();
+        let mut originals = Vec::new();
+        for at in (0..edges.len()).filter(|&at| edges[at].edge_type == *edge_type) {
+            let EdgeKey { key, src, dst } = keys[at];
+            let mut rng = CounterRng::new(combine(key, stream));
+            let chosen = pairs.choose(src, dst, num.saturating_sub(found[at].len()), &mut rng);
+            owners.resize(owners.len() + chosen.len(), at);
+            originals.extend(chosen);
+        }
+        if originals.is_empty() {
+            continue;
+        }
+        let ids = graph.find_originals(graph.part().edges(*edge_type).dst_type, &originals).await?;
+        for (at, id) in owners.into_iter().zip(ids) {
+            // Another source may have given the same negative.
+            if !found[at].contains(&id) {
+                found[at].push(id);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Makes a sampler of neighbors over some edge types.
 fn sampler_over(
     graph: &Arc<DistGraph>,
@@ -194,16 +277,22 @@ fn refusal(
     graph: &DistGraph,
     relations: &EdgeRelations,
     predicted: &[EdgeTypeId],
-    given: &[EdgeTypeId],
+    sources: &NegativeSources,
     negatives: NegativeSampling,
 ) -> Option<String> {
     if negatives.shared {
         return Some(
-            "given negatives (`train_negatives`) belong to one source each: do not share negatives (`shared_negatives`)"
+            "given negatives (`train_negatives`, `negative_pairs`, `ranked_negatives`) belong to one source each: do not share \
+             negatives (`shared_negatives`)"
                 .into(),
         );
     }
-    if graph.is_client() {
+    if let Some((edge_type, _)) = sources.listed.iter().find(|(edge_type, _)| !predicted.contains(edge_type)) {
+        let name = graph.part().meta().edge_types[edge_type.index()].full_name();
+        return Some(format!("negatives of edges of type {name} are listed, which is not predicted: leave them out"));
+    }
+    let given = &sources.edge_types;
+    if graph.is_client() && !given.is_empty() {
         return Some(
             "servers look up no given negatives (`train_negatives`): train with the parts on this node \
              (`dataset_root_dir`), or leave them out"

@@ -2,7 +2,7 @@
 
 use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
-use crate::links::given_negatives::GivenNegatives;
+use crate::links::given_negatives::{GivenNegatives, NegativeSources};
 use crate::links::link_batches::LinkBatches;
 use crate::links::negatives::{Exclude, NegativeSampler, NegativeSampling};
 use crate::loader_config::LoaderConfig;
@@ -32,9 +32,8 @@ pub struct LinkConfig {
     pub reverse_types: Vec<(EdgeTypeId, EdgeTypeId)>,
     /// True to fetch the weights of the edges of a batch. They must be training edges.
     pub weights: bool,
-    /// Edge types that give negatives: a destination to which an edge of such a type leads from the source of a seed edge
-    /// is its negative before nodes are drawn. These edges carry no messages in a batch in which they are negatives.
-    pub given_negatives: Vec<EdgeTypeId>,
+    /// The sources of negatives that come before drawn ones.
+    pub given_negatives: NegativeSources,
 }
 
 /// A loader of a rank's mini-batches of edges, epoch by epoch. All ranks of the job take the same number of steps.
@@ -56,7 +55,7 @@ impl DistLinkNeighborLoader {
     /// # Errors
     /// [`LoaderError::Config`] for a batch size of 0, for shared negatives with exclusion of edges or in temporal
     /// sampling, for too many negatives per batch, for more distinct negatives than there are nodes, for wrong reverse
-    /// types, for edges without requested weights, for types that cannot give negatives, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
+    /// types, for edges without requested weights, for sources that cannot give negatives, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
     /// cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,

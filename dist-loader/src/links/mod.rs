@@ -5,5 +5,6 @@ pub(crate) mod given_negatives;
 pub(crate) mod link_batch;
 pub(crate) mod link_batches;
 pub(crate) mod link_loader;
+pub(crate) mod negative_pairs;
 pub(crate) mod negatives;
 pub(crate) mod shared_candidates;

@@ -102,6 +102,14 @@ struct Slot {
     k: usize,
 }
 
+/// The key of an edge's draws, and the original ids of its ends. None of them depends on the partitioning or the batch.
+#[derive(Clone, Copy)]
+pub(crate) struct EdgeKey {
+    pub(crate) key: u64,
+    pub(crate) src: u32,
+    pub(crate) dst: u32,
+}
+
 /// The negatives of a batch.
 pub(crate) struct Drawn {
     /// The positions of the edges that have negatives, ascending. The others are left out of the batch.
@@ -161,9 +169,9 @@ impl NegativeSampler {
         if num == 0 {
             return Ok(Drawn { kept, ids: found });
         }
-        let keys: Arc<[u64]> = edge_keys(graph, key, edges).await?.into();
+        let keys: Arc<[EdgeKey]> = edge_keys(graph, key, edges).await?.into();
         let mut taken: Vec<HashSet<u32>> = vec![HashSet::new(); edges.len()];
-        let given = self.given.of_edges(key, edges, &keys, num).await?;
+        let given = self.given.of_edges(graph, key, edges, &keys, num).await?;
         for (slot, id) in self.legal_of(graph, edges, given).await? {
             found[slot.edge][slot.k] = id;
             taken[slot.edge].insert(id);
@@ -407,13 +415,13 @@ impl NegativeSampler {
 
 impl Slot {
     /// Returns the key of a draw. `keys` are the keys of the edges.
-    fn key(&self, keys: &[u64], attempt: u64) -> u64 {
-        combine(combine(keys[self.edge], self.k as u64), attempt)
+    fn key(&self, keys: &[EdgeKey], attempt: u64) -> u64 {
+        combine(combine(keys[self.edge].key, self.k as u64), attempt)
     }
 }
 
-/// Returns the key of each edge's draws. It consists of numbers that do not depend on the partitioning or the batch.
-async fn edge_keys(graph: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) -> Result<Vec<u64>, SampleError> {
+/// Returns the key of each edge.
+async fn edge_keys(graph: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) -> Result<Vec<EdgeKey>, SampleError> {
     let this = graph.clone();
     let of = edges.to_vec();
     let ends = graph.run_on_workers(move || ends_by_type(&this, &of)).await?;
@@ -427,7 +435,7 @@ async fn edge_keys(graph: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) ->
     let of = edges.to_vec();
     // The number 0 stands for all batches of the epoch.
     let stream = combine(BatchKey { batch: 0, ..key }.stream(), STREAM);
-    let fold = move || -> Vec<u64> {
+    let fold = move || -> Vec<EdgeKey> {
         let mut originals: BTreeMap<NodeTypeId, FxHashMap<u32, u32>> = BTreeMap::new();
         for (node_type, ids, of_ids) in fetched {
             originals.insert(node_type, ids.into_iter().zip(of_ids).collect());
@@ -437,7 +445,7 @@ async fn edge_keys(graph: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) ->
             let src = originals[&types.src_type][&edge.src];
             let dst = originals[&types.dst_type][&edge.dst];
             let words = [u64::from(edge.edge_type.0), u64::from(src), u64::from(dst), edge.time.unwrap_or(0) as u64];
-            words.into_iter().fold(stream, combine)
+            EdgeKey { key: words.into_iter().fold(stream, combine), src, dst }
         };
         of.iter().map(key_of).collect()
     };

@@ -13,7 +13,7 @@
         exclude: edgecut_dist_loader::Exclude::Edges,
         shared: false,
     };
-    let link = edgecut_dist_loader::LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights: false, given_negatives: Vec::new() };
+    let link = edgecut_dist_loader::LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights: false, given_negatives: Default::default() };
     let seeds = edgecut_dist_loader::EdgeSeeds::Split(edgecut_graph::Split::Train, vec![edgecut_graph::EdgeTypeId(0)]);
     edgecut_dist_loader::DistLinkNeighborLoader::new(sampler, seeds, config, link, &mut world)?
 }

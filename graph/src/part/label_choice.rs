@@ -72,7 +72,8 @@ impl Meta {
                 if text == full {
                     return Ok(id);
                 }
-                if text == of_type.name || text == nodes.name {
+                // The only label of a type has no name, so an empty text would name it.
+                if !text.is_empty() && (text == of_type.name || text == nodes.name) {
                     found.push((full.clone(), id));
                 }
                 known.push(full);
@@ -81,6 +82,9 @@ impl Meta {
         match &found[..] {
             [(_, only)] => Ok(*only),
             [] if known.is_empty() => Err(format!("{text}: no node type of dataset {} has labels", self.dataset)),
+            [] if text.is_empty() => {
+                Err(format!("is empty: choose a label of dataset {}: {}", self.dataset, known.join(", ")))
+            }
             [] => Err(format!("{text}: dataset {} has no such label: choose {}", self.dataset, known.join(", "))),
             _ => {
                 let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();

@@ -7,9 +7,17 @@ use std::path::Path;
 
 /// Returns the names of the classes of nodes, if the parts at `root` come from tables that name them.
 pub(crate) fn of_nodes(root: Option<&Path>, meta: &Meta, node_type: NodeTypeId) -> anyhow::Result<Option<Vec<String>>> {
-    let nodes = &meta.node_types[node_type.index()];
-    let names = Names { kind: "node_types", name: &nodes.name, label: nodes.label_name.as_deref() };
-    names.read(root, meta)
+    of_label(root, meta, node_type, meta.node_types[node_type.index()].label_name.as_deref())
+}
+
+/// Returns the names of the classes of a label of nodes, which may be one of several.
+pub(crate) fn of_label(
+    root: Option<&Path>,
+    meta: &Meta,
+    node_type: NodeTypeId,
+    label: Option<&str>,
+) -> anyhow::Result<Option<Vec<String>>> {
+    Names { kind: "node_types", name: &meta.node_types[node_type.index()].name, label }.read(root, meta)
 }
 
 /// Returns the names of the classes of edges.

@@ -2,13 +2,15 @@
 
 use crate::programs;
 
+use crate::predict_tables::{NUM_USERS, partition_tables, partition_tables_with, user, write_tables_of};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeData, NodeTypeId};
 use programs::{
-    Folder, Scratch, assert_error, assert_refused, assert_same, entry, error_of, json_of, link_parts, metrics_lines,
-    node, number_of, predict, program, run, scratch, stderr, succeeded, text, train, train_or_evaluate,
-    typed_link_parts, written_by,
+    Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link_parts,
+    metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded, text,
+    train, train_or_evaluate, typed_link_parts, written_by,
 };
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
@@ -129,6 +131,11 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--shared-negatives", "--exclude-positives"], "cannot be used with"),
         (&["--shared-negatives", "--train-negatives", "to"], "cannot be used with"),
         (&["--hard-negatives", "0"], "hard-negatives"),
+        (&["--shared-negatives", "--ranked-negatives", "2-5"], "cannot be used with"),
+        (&["--ranked-negatives", "5-2"], "write FIRST-LAST, such as 20-50"),
+        (&["--ranked-among", "100"], "--ranked-negatives"),
+        (&["--negative-pairs", "absent.csv"], "--negative-pairs absent.csv: No such file"),
+        (&["--row-numbers"], "--negative-pairs"),
         (&["--reverse-types", "writes"], "is not a pair of edge types"),
         (&["--reverse-types", "a=b=c"], "types with `=` in their names cannot be paired"),
         (&["--n3-weight=-1"], "not a finite number"),
@@ -200,6 +207,18 @@ fn what_does_not_fit_the_graph_is_one_error() {
             "the 8 hardest of 8 negatives are all of them: raise --num-negatives",
         ),
         (&plain, &["--train-negatives", "cites"], "there is no edge type cites"),
+        (
+            &plain,
+            &["--ranked-negatives", "300-500"],
+            "--ranked-negatives 300-500: only 400 of 400 nodes of type node are ranked",
+        ),
+        (&plain, &["--ranked-negatives", "30-50", "--ranked-among", "40"], "rank more nodes (--ranked-among)"),
+        (&plain, &["--max-given-negatives", "2"], "--max-given-negatives has no effect without given negatives"),
+        (
+            &plain,
+            &["--max-given-negatives", "2", "--num-negatives", "2", "--ranked-negatives", "2-9"],
+            "--max-given-negatives 2 has no effect on 2 negatives per edge",
+        ),
         (&plain, &["--train-negatives", "to"], "node__to__node gives negatives (--train-negatives) and is predicted"),
         (
             &plain,
@@ -346,4 +365,94 @@ fn the_log_q_correction_needs_in_degrees_in_proportion_to_the_predicted_edges() 
     graph.edge_types.push(EdgeData::new(NodeTypeId(0), "views", NodeTypeId(1), ends.clone().into(), ends.into()));
     let output = link(&written_by(&graph, 2).path, 2, &flags);
     assert_both_fail(&output, "a node of type item in a batch in proportion to its in-degree");
+}
+
+/// Returns the losses of the epochs of a training.
+fn losses(parts: &Path, nproc: u32, metrics: &Path, flags: &[&str]) -> Vec<f64> {
+    succeeded(link(parts, nproc, &[flags, &["--metrics", text(metrics)]].concat()));
+    let lines = metrics_lines(metrics);
+    lines.iter().filter(|line| line["event"] == "epoch").map(|line| number_of(line, "loss")).collect()
+}
+
+#[test]
+fn a_file_lists_negatives_by_the_ids_of_the_tables() {
+    let folder = Folder::new();
+    let rows: Vec<usize> = (0..NUM_USERS).collect();
+    write_tables_of(folder.path(), &rows, user, ["red", "green", "blue"]);
+    let metrics = folder.join("metrics.jsonl");
+    let file = folder.join("negatives.csv");
+    let listed = |n: usize| format!("\"{}\",{}\n", user(n).replace('"', "\"\""), (n * 11 + 3) % (NUM_USERS / 2) * 10);
+    std::fs::write(&file, String::from("src,dst\n") + &rows.iter().map(|&n| listed(n)).collect::<String>())
+        .expect("a file");
+    // A step has all edges, and no message depends on the edges of a process.
+    let flags = ["--model", "embedding", "--batch-size", "10000", "--num-epochs", "3", "--edge-types", "buys"];
+    let with_file = [&flags[..], &["--negative-pairs", text(&file)]].concat();
+    let mut expected: Option<Vec<f64>> = None;
+    for (num_parts, nproc) in [(1, 1), (2, 2), (3, 2)] {
+        let parts = folder.join(format!("{num_parts}-parts"));
+        partition_tables(folder.path(), num_parts, None, &parts);
+        let found = losses(&parts, nproc, &metrics, &with_file);
+        let expected = expected.get_or_insert_with(|| found.clone());
+        for (found, expected) in found.iter().zip(&*expected) {
+            assert!((found - expected).abs() < 1e-4 * expected, "{num_parts} parts: {found} for {expected}");
+        }
+        let drawn = losses(&parts, nproc, &metrics, &flags);
+        assert!((drawn[0] - expected[0]).abs() > 1e-3 * expected[0], "drawn negatives are others");
+    }
+    let parts = folder.join("2-parts");
+    let error = error_of(&link(&parts, 2, &[&with_file[..], &["--row-numbers"]].concat()));
+    assert!(error.contains("--negative-pairs") && error.contains("whose ids are their row numbers"), "{error}");
+    std::fs::write(&file, "src,dst\nnobody,10\n").expect("a file");
+    let error = error_of(&link(&parts, 2, &with_file));
+    assert!(error.contains("1 of 1 sources do not exist") && error.contains("nobody (row 1)"), "{error}");
+    // Types with other ends have no negatives in common.
+    let both = ["--model", "embedding", "--num-epochs", "1", "--hold-out-edges", "0", "--edge-types", "buys,of"];
+    let whole = folder.join("whole");
+    partition_tables_with(folder.path(), 1, None, None, &whole);
+    let error = error_of(&link(&whole, 1, &[&both[..], &["--negative-pairs", text(&file)]].concat()));
+    assert!(error.contains("choose types with the same ends (--edge-types)"), "{error}");
+}
+
+/// A run with negatives by ranks continues from the end of an epoch, because its checkpoints lack the model by which the
+/// destinations were ranked.
+#[test]
+fn a_run_with_negatives_by_ranks_continues_from_the_end_of_an_epoch() {
+    let parts = link_parts(2);
+    let folder = Folder::new();
+    let metrics = folder.join("metrics.jsonl");
+    let dir = folder.join("checkpoints");
+    let ranked =
+        "--num-neighbors 3 --exclude-positives --num-negatives 4 --max-given-negatives 2 --ranked-negatives 5-20";
+    let ranked: Vec<&str> = ranked.split(' ').collect();
+    let whole = losses(&parts.path, 2, &metrics, &[&ranked[..], &["--num-epochs", "4"]].concat());
+    let stored = ["--checkpoint-dir", text(&dir), "--checkpoint-every", "1step", "--keep", "1000"];
+    let first = losses(&parts.path, 2, &metrics, &[&ranked[..], &["--num-epochs", "2"], &stored].concat());
+    assert_eq!(first, whole[..2]);
+    let mut steps: Vec<u64> = Vec::new();
+    for entry in std::fs::read_dir(&dir).expect("checkpoints") {
+        let name = entry.expect("an entry").file_name();
+        steps.extend(name.to_str().and_then(|name| name.strip_prefix("step-")?.parse::<u64>().ok()));
+    }
+    steps.sort_unstable();
+    let [.., before, last] = steps[..] else { panic!("checkpoints: {steps:?}") };
+    assert_eq!(2 * before, last, "one at each step of the first epoch, and one at the end of the second: {steps:?}");
+    let rest = [&ranked[..], &["--num-epochs", "4", "--resume"], &stored].concat();
+    assert_eq!(losses(&parts.path, 2, &metrics, &rest), whole);
+    // A run that is asked to end within an epoch ends with its last checkpoint.
+    let other = folder.join("other");
+    let mut command = train("link", &parts.path);
+    command.args(&ranked[2..]).args(["--checkpoint-dir", text(&other), "--checkpoint-every", "1epoch"]);
+    let job = start_training(&mut command, &folder.join("long.jsonl"));
+    send(Signal::TERM, job.id());
+    let output = end(job);
+    assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
+    let said = stderr(&output);
+    let stopped =
+        said.split_once("SIGTERM: stopped after ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok());
+    let epochs = (stopped.expect("a number of epochs") + 1).to_string();
+    let mut command = train("link", &parts.path);
+    command.args(&ranked[2..]).args(["--checkpoint-dir", text(&other), "--resume", "--num-epochs", &epochs]);
+    let output = succeeded(run(&mut command));
+    let resumed = stderr(&output).lines().find(|line| line.contains("resuming after ")).map(str::to_owned);
+    assert!(resumed.as_ref().is_some_and(|line| line.contains(" epochs and 0 steps from ")), "{resumed:?}");
 }

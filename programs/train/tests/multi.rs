@@ -2,10 +2,12 @@
 
 use crate::predict_tables::partition_tables_as;
 use crate::programs;
+use crate::server_client::serve;
 
 use edgecut_graph::Dataset;
 use programs::{
-    Folder, assert_error, error_of, json_of, metrics_lines, number_of, predict, predicted, program, run, text, trained,
+    Folder, assert_error, assert_refused, error_of, json_of, metrics_lines, number_of, predict, predicted, program,
+    run, text, trained,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -18,13 +20,35 @@ fn spread(n: usize, step: usize) -> f64 {
     (n * step % 101) as f64 / 100.0
 }
 
+/// The tables of a shop.
+struct Shop {
+    /// The factor of the amounts that users spend.
+    scale: f64,
+    /// The names of the classes of users who stay and of users who leave.
+    churn: [&'static str; 2],
+    /// The name of the column of these classes.
+    churn_col: &'static str,
+    /// The shares of the splits of the amounts.
+    spend_split: [f64; 3],
+}
+
+impl Shop {
+    const DEFAULT: Self = Self { scale: 1.0, churn: ["no", "yes"], churn_col: "churn", spend_split: [0.5, 0.25, 0.25] };
+}
+
 /// Writes tables of users with two labels, of items with one, and of purchases, and partitions them. The labels depend on the
-/// features. `scale` multiplies the amounts that users spend.
+/// features.
 fn shop_parts(dir: &Path, num_parts: u32, scale: f64, parts: &Path) {
-    let mut users = String::from("id,x,y,churn,spend\n");
+    shop_parts_of(dir, num_parts, &Shop { scale, ..Shop::DEFAULT }, parts);
+}
+
+/// Writes and partitions the tables of a shop.
+fn shop_parts_of(dir: &Path, num_parts: u32, shop: &Shop, parts: &Path) {
+    let Shop { scale, churn: names, churn_col, spend_split } = shop;
+    let mut users = format!("id,x,y,{churn_col},spend\n");
     for n in 0..NUM_USERS {
         let [x, y] = [spread(n, 37), spread(n, 53)];
-        let churn = if n % 10 == 3 { "" } else { ["no", "yes"][usize::from(x > 0.5)] };
+        let churn = if n % 10 == 3 { "" } else { names[usize::from(x > 0.5)] };
         let spend = if n % 7 == 2 { String::new() } else { format!("{}", scale * y) };
         users += &format!("user {n},{x},{y},{churn},{spend}\n");
     }
@@ -44,8 +68,8 @@ fn shop_parts(dir: &Path, num_parts: u32, scale: f64, parts: &Path) {
         "nodes": [
             {"node_type": "user", "node_id_col": "id", "files": "users.csv",
                 "features": [{"feature_col": "x"}, {"feature_col": "y"}],
-                "labels": [{"task_type": "classification", "label_col": "churn", "split_pct": half},
-                    {"task_type": "regression", "label_col": "spend", "split_pct": half}]},
+                "labels": [{"task_type": "classification", "label_col": churn_col, "split_pct": half},
+                    {"task_type": "regression", "label_col": "spend", "split_pct": spend_split}]},
             {"node_type": "item", "node_id_col": "id", "files": "items.csv", "features": [{"feature_col": "z"}],
                 "labels": [{"task_type": "classification", "label_col": "color", "split_pct": half}]}],
         "edges": [{"relation": ["user", "buys", "item"], "files": "purchases.csv", "source_id_col": "user",
@@ -102,10 +126,6 @@ fn one_of_several_labels_is_chosen_by_its_name() {
         // The file knows its label.
         let mut command = program();
         command.args(["node", "--json", "--load-model"]).arg(&model).arg("--dataset-root-dir").arg(&parts);
-        if name == "item" {
-            // The only label of a type has no name.
-            command.args(["--target", "item"]);
-        }
         let evaluated = json_of(run(&mut command));
         let difference = number_of(&evaluated, "test_metric") - number_of(&result, "test_metric");
         assert!(difference.abs() < 1e-5, "{name}: {evaluated} {result}");
@@ -176,8 +196,23 @@ fn several_targets_are_learned_at_once_in_every_layout() {
     }
 }
 
+/// Returns the lines of a file of predictions.
+fn lines_of(path: &Path) -> Vec<String> {
+    std::fs::read_to_string(path).expect("predictions").lines().map(str::to_owned).collect()
+}
+
+/// Returns the names of the files in a folder, in order.
+fn names_in(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a folder") {
+        names.extend(entry.expect("an entry").file_name().into_string());
+    }
+    names.sort();
+    names
+}
+
 #[test]
-fn targets_of_a_saved_model_are_predicted_one_by_one() {
+fn targets_of_a_saved_model_are_predicted_together_and_one_by_one() {
     let folder = Folder::new();
     let parts = folder.join("parts");
     shop_parts(folder.path(), 2, 1.0, &parts);
@@ -185,26 +220,149 @@ fn targets_of_a_saved_model_are_predicted_one_by_one() {
     let flags = format!("--target churn,spend,item --num-epochs 20 --save-model {}", text(&model));
     train_on("multi", &parts, &folder.join("metrics"), &flags);
     let out = folder.join("out");
-    assert_error(&predict(&parts, &model, &out, &[]), &["the model predicts user:churn, user:spend, item", "--target"]);
     assert_error(&predict(&parts, &model, &out, &["--target", "x"]), &["--target x", "user:churn, user:spend, item"]);
-    for (target, column, score) in [
-        ("churn", "class_name,class", "test_acc"),
-        ("user:spend", "value", "test_metric"),
-        ("item", "class_name,class", "test_acc"),
-    ] {
-        let flags = ["--target", target, "--format", "csv", "--nproc-per-node", "2", "--gather"];
-        let result = predicted(&parts, &model, &out, &flags);
-        let written = std::fs::read_to_string(out.join("predictions.csv")).expect("predictions");
-        let header = written.lines().next().expect("a header");
-        assert!(header.starts_with("node_id,id,") && header.contains(column), "{target}: {header}");
-        let num_nodes = if target == "item" { NUM_ITEMS } else { NUM_USERS };
-        assert_eq!((result["nodes"].as_u64(), written.lines().count()), (Some(num_nodes as u64), num_nodes + 1));
-        assert!(result[score].is_number(), "{target}: {result}");
+    assert_error(&predict(&parts, &model, &out, &["--target", "churn,user:churn"]), &["user:churn", "given twice"]);
+    let error = &["--explain explains the predictions of one target", "--target, such as user:churn"];
+    assert_error(&predict(&parts, &model, &out, &["--explain", "--format", "csv"]), error);
+    for sampled in [&[][..], &["--num-neighbors=-1,-1"]] {
+        let together = folder.join("together");
+        let flags = [&["--format", "csv", "--nproc-per-node", "2", "--gather", "--overwrite"][..], sampled].concat();
+        let all = predicted(&parts, &model, &together, &flags);
+        let files = ["item", "user__churn", "user__spend"].map(|name| format!("predictions-target-{name}.csv"));
+        assert_eq!(names_in(&together), files);
+        for (at, target, short, column, score) in [
+            (0, "user:churn", "churn", "class_name,class", "test_acc"),
+            (1, "user:spend", "user:spend", "value", "test_metric"),
+            (2, "item", "item", "class_name,class", "test_acc"),
+        ] {
+            let result = predicted(&parts, &model, &out, &[&["--target", short][..], &flags].concat());
+            let written = lines_of(&out.join("predictions.csv"));
+            assert!(written[0].starts_with("node_id,id,") && written[0].contains(column), "{target}: {}", written[0]);
+            let num_nodes = if target == "item" { NUM_ITEMS } else { NUM_USERS };
+            assert_eq!((result["nodes"].as_u64(), written.len()), (Some(num_nodes as u64), num_nodes + 1));
+            assert_eq!(all["targets"][at]["target"], target, "{all}");
+            // The same rows are computed, in products of other widths.
+            let [alone, among] = [&result, &all["targets"][at]].map(|result| number_of(result, score));
+            assert!((alone - among).abs() < 1e-4, "{target}: {result} {all}");
+            let others = lines_of(&together.join(format!("predictions-target-{}.csv", target.replace(':', "__"))));
+            assert_eq!(others.len(), written.len());
+            for (found, expected) in others.iter().zip(&written).skip(1) {
+                let [found, expected] = [found, expected].map(|line| line.rsplit_once(',').expect("columns"));
+                assert_eq!(found.0, expected.0, "{target}");
+                let [found, expected] = [found.1, expected.1].map(|text| text.parse::<f64>().expect("a number"));
+                assert!((found - expected).abs() < 1e-4, "{target}: {found} {expected}");
+            }
+        }
     }
+    // Each target has nodes of its own in a split, and arrays are written with their ids.
+    let flags = ["--nodes", "test", "--target", "user:spend,churn", "--overwrite"];
+    let both = predicted(&parts, &model, &out, &flags);
+    let expected = ["node_ids-target-user__churn.npy", "node_ids-target-user__spend.npy"];
+    assert_eq!(names_in(&out)[..2], expected, "the file of the earlier run is removed: {:?}", names_in(&out));
+    assert!(names_in(&out).iter().all(|name| name.contains("-target-")), "{:?}", names_in(&out));
+    let sizes = [0, 1].map(|at| both["targets"][at]["nodes"].as_u64().expect("a number of nodes"));
+    let churn = predicted(&parts, &model, &out, &["--nodes", "test", "--target", "churn", "--overwrite"]);
+    assert_eq!(churn["nodes"].as_u64(), Some(sizes[0]));
+    assert!(sizes[0] != sizes[1], "the targets have other test nodes");
     // A model for several targets is no model for nodes.
     let mut command = program();
     command.args(["node", "--load-model"]).arg(&model).arg("--dataset-root-dir").arg(&parts);
     assert!(!run(&mut command).status.success());
+}
+
+#[test]
+fn thresholds_and_temperatures_of_targets_are_chosen_on_their_validation_nodes_and_kept() {
+    let folder = Folder::new();
+    let parts = folder.join("parts");
+    shop_parts(folder.path(), 2, 1.0, &parts);
+    let model = folder.join("model");
+    let targets = "--target churn,spend,item --target-threshold churn=best-f1;item=0.9 --target-calibrate user:churn";
+    let flags =
+        format!("{targets} --num-epochs 5 --num-neighbors -1,-1 --nproc-per-node 2 --save-model {}", text(&model));
+    let (_, result) = train_on("multi", &parts, &folder.join("metrics"), &flags);
+    let decision = |at: usize| &result["targets"][at]["decision"];
+    assert!(number_of(decision(0), "temperature") != 1.0 && decision(0)["logit_thresholds"][0].is_number(), "{result}");
+    assert!(decision(1).is_null(), "{result}");
+    assert_eq!(number_of(decision(2), "temperature"), 1.0, "{result}");
+    // An evaluation and predictions know them.
+    let mut command = program();
+    command.args(["multi", "--json", "--load-model"]).arg(&model).arg("--dataset-root-dir").arg(&parts);
+    let evaluated = json_of(run(&mut command));
+    for at in [0, 2] {
+        assert_eq!(evaluated["targets"][at]["decision"], *decision(at));
+        let [found, expected] = [&evaluated, &result].map(|result| number_of(&result["targets"][at], "test_acc"));
+        assert!((found - expected).abs() < 1e-5, "{evaluated} {result}");
+    }
+    let out = folder.join("out");
+    let probability =
+        |line: &String| line.rsplit(',').next().and_then(|text| text.parse::<f64>().ok()).expect("a number");
+    let all = predicted(&parts, &model, &out, &["--format", "csv", "--gather", "--target", "churn,item"]);
+    let alone = predicted(&parts, &model, &folder.join("alone"), &["--format", "csv", "--gather", "--target", "item"]);
+    assert_eq!(all["targets"][1]["test_acc"], alone["test_acc"]);
+    assert_eq!(lines_of(&out.join("predictions-target-item.csv")), lines_of(&folder.join("alone/predictions.csv")));
+    let shares = ["--output", "probability", "--format", "csv", "--gather", "--target", "item", "--overwrite"];
+    predicted(&parts, &model, &folder.join("alone"), &shares);
+    let classes = lines_of(&out.join("predictions-target-item.csv"));
+    let shares = lines_of(&folder.join("alone/predictions.csv"));
+    let mut num_doubtful = 0;
+    for (class, share) in classes.iter().zip(&shares).skip(1) {
+        let share = probability(share);
+        assert_eq!(probability(class), f64::from(u8::from(share > 0.9)), "{class} {share}");
+        num_doubtful += usize::from((0.5..0.9).contains(&share));
+    }
+    assert!(num_doubtful > 0, "some items are only red by the threshold of one half");
+    // A numerical target has neither, and the error names the flag.
+    for (flag, why) in [
+        ("--target-threshold=spend=0.3", "target user:spend: a threshold is for two classes or labels"),
+        ("--target-calibrate=spend", "leave --target-calibrate out"),
+        ("--target-calibrate=x", "--target-calibrate x: there is no such target: choose one of churn, spend"),
+        ("--target-threshold=churn=2", "\"2\" is neither best-f1 nor a probability"),
+    ] {
+        let mut command = program();
+        command.args(["multi", "--target", "churn,spend", flag, "--dataset-root-dir"]).arg(&parts);
+        assert_error(&run(&mut command), &[why]);
+    }
+}
+
+#[test]
+fn other_classes_and_other_labels_than_in_the_training_are_not_scored() {
+    let folder = Folder::new();
+    let parts = folder.join("parts");
+    shop_parts(folder.path(), 1, 1.0, &parts);
+    let several = folder.join("several");
+    let one = folder.join("one");
+    let flags = format!("--target churn,item --num-epochs 2 --save-model {}", text(&several));
+    train_on("multi", &parts, &folder.join("metrics"), &flags);
+    let flags = format!("--target churn --num-epochs 2 --save-model {}", text(&one));
+    train_on("node", &parts, &folder.join("metrics"), &flags);
+    // The first class has another name.
+    let relabeled = folder.join("relabeled");
+    shop_parts_of(folder.path(), 1, &Shop { churn: ["yes", "zzz"], ..Shop::DEFAULT }, &relabeled);
+    let evaluate = |task: &str, model: &Path, parts: &Path| {
+        let mut command = program();
+        command.args([task, "--load-model"]).arg(model).arg("--dataset-root-dir").arg(parts);
+        run(&mut command)
+    };
+    let out = folder.join("out");
+    let why = "the classes of the target user:churn are not those of its training";
+    assert_error(&evaluate("multi", &several, &relabeled), &[why]);
+    assert_error(&predict(&relabeled, &several, &out, &[]), &[why]);
+    assert_error(&predict(&relabeled, &several, &out, &["--target", "churn"]), &[why]);
+    assert!(evaluate("multi", &several, &parts).status.success());
+    let item = predicted(&relabeled, &several, &out, &["--target", "item"]);
+    assert!(item["test_acc"].is_number(), "the classes of items are the same: {item}");
+    // The graph has a label of another name.
+    let other = folder.join("other");
+    shop_parts_of(folder.path(), 1, &Shop { churn_col: "vip", ..Shop::DEFAULT }, &other);
+    let why = "predicts user:churn, but the graph has no such label";
+    assert_error(&evaluate("multi", &several, &other), &[why]);
+    assert_error(&evaluate("node", &one, &other), &[why]);
+    let result = predicted(&other, &one, &folder.join("new"), &[]);
+    assert_eq!((&result["test_acc"], &result["nodes"]), (&Value::Null, &json!(NUM_USERS)), "{result}");
+    let result = predicted(&other, &several, &folder.join("new"), &["--overwrite"]);
+    assert!(result["targets"][0]["test_acc"].is_null() && result["targets"][1]["test_acc"].is_number(), "{result}");
+    let flags = ["--nodes", "test", "--target", "churn,item", "--overwrite"];
+    assert_error(&predict(&other, &several, &out, &flags), &["there are no such nodes of the target user:churn"]);
 }
 
 #[test]
@@ -233,13 +391,28 @@ fn wrong_targets_are_refused() {
     let folder = Folder::new();
     let parts = folder.join("parts");
     shop_parts(folder.path(), 1, 1.0, &parts);
+    let model = folder.join("model");
+    train_on(
+        "multi",
+        &parts,
+        &folder.join("metrics"),
+        &format!("--target churn --num-epochs 1 --save-model {}", text(&model)),
+    );
+    let load = format!("--load-model {} --target churn*2", text(&model));
     for (flags, why) in [
         ("", "--target is missing"),
+        ("--target *2,churn", "the name of the target is empty"),
         ("--target churn,user:churn", "it is given twice"),
         ("--target churn*0", "the weight 0 is not a number above 0"),
         ("--target churn --target-loss spend=mse", "there is no such target: choose one of churn"),
+        ("--target churn --target-loss churn=focal;churn=cross-entropy", "the target churn has two values: give one"),
         ("--target churn,spend --target-loss spend=focal", "the loss focal needs classes"),
+        (
+            "--target churn --target-loss churn=focal:class_weights=maybe=3",
+            "there is no class maybe: the classes are no, yes",
+        ),
         ("--target churn,spend --eval layer-wise", "--eval layer-wise"),
+        (&load, "the weights of losses have no effect on the evaluation"),
     ] {
         let mut command = program();
         command
@@ -248,4 +421,32 @@ fn wrong_targets_are_refused() {
             .args(flags.split(' ').filter(|word| !word.is_empty()));
         assert_error(&run(&mut command), &[why]);
     }
+    let mut command = program();
+    command.args(["node", "--target", "", "--dataset-root-dir"]).arg(&parts);
+    assert_error(&run(&mut command), &["--target is empty: choose a label of dataset shop"]);
+    // Weights of classes by their names, and the metrics of a target without its node type.
+    let flags =
+        "--target user:churn,item --target-loss churn=cross-entropy:class_weights=yes=5 --target-metric churn=accuracy";
+    let weighted = train_on("multi", &parts, &folder.join("metrics"), &format!("{flags} --num-epochs 1"));
+    let plain = train_on("multi", &parts, &folder.join("metrics"), "--target user:churn,item --num-epochs 1");
+    assert!(losses(&weighted.0) != losses(&plain.0));
+    // A target without training nodes cannot be learned.
+    let untrained = folder.join("untrained");
+    shop_parts_of(folder.path(), 1, &Shop { spend_split: [0.0, 0.5, 0.5], ..Shop::DEFAULT }, &untrained);
+    let mut command = program();
+    command.args(["multi", "--target", "churn,spend", "--dataset-root-dir"]).arg(&untrained);
+    assert_error(&run(&mut command), &["the target user:spend has no training nodes"]);
+}
+
+#[test]
+fn servers_choose_no_labels() {
+    let folder = Folder::new();
+    let parts = folder.join("parts");
+    shop_parts(folder.path(), 1, 1.0, &parts);
+    let (servers, _graphs) = serve(&parts);
+    let mut command = program();
+    command.args(["multi", "--target", "churn,item", "--nproc-per-node", "2", "--servers", &servers]);
+    let why =
+        "--target user:churn: servers do not choose labels: read the parts by --dataset-root-dir instead of --servers";
+    assert_refused(&run(command.args(["--num-neighbors", "3,2"])), 2, &[why]);
 }

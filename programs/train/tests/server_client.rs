@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Serves the parts in a folder. Returns the list of servers.
-fn serve(parts: &Path) -> (String, Vec<Arc<DistGraph>>) {
+pub(crate) fn serve(parts: &Path) -> (String, Vec<Arc<DistGraph>>) {
     let meta = Meta::read(parts).expect("read META.json");
     let service = ServiceConfig::new(None);
     let listen = |_| ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), 0, &service).expect("a free port");

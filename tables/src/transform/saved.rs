@@ -117,15 +117,7 @@ impl Transforms {
             return Err(TableError::file(path, why));
         }
         for (name, of_type) in read.node_types.iter().chain(&read.edge_types) {
-            for feature in &of_type.features {
-                feature
-                    .fitted()
-                    .check()
-                    .map_err(|why| TableError::file(path, format!("feature {} of {name}: {why}", feature.name)))?;
-            }
-            if let Some(Err(why)) = of_type.split.as_ref().map(SavedSplit::check) {
-                return Err(TableError::file(path, format!("split of {name}: {why}")));
-            }
+            of_type.check(name).map_err(|why| TableError::file(path, why))?;
         }
         Ok(read)
     }
@@ -178,6 +170,23 @@ impl Transforms {
 }
 
 impl SavedType {
+    /// Checks the values of a type or of one of its labels.
+    ///
+    /// # Errors
+    /// Names the first value that no fit gives.
+    fn check(&self, name: &str) -> Result<(), String> {
+        for feature in &self.features {
+            feature.fitted().check().map_err(|why| format!("feature {} of {name}: {why}", feature.name))?;
+        }
+        if let Some(Err(why)) = self.split.as_ref().map(SavedSplit::check) {
+            return Err(format!("split of {name}: {why}"));
+        }
+        for (label, of_label) in &self.labels {
+            of_label.check(&format!("{name}, label {label}"))?;
+        }
+        Ok(())
+    }
+
     /// The transforms of a type without features.
     pub(crate) const NONE: &Self = &Self {
         features: Vec::new(),
@@ -224,5 +233,38 @@ impl SavedType {
     /// Returns the feature `name`.
     pub(crate) fn feature(&self, name: &str) -> Option<FittedFeature> {
         self.features.iter().find(|feature| feature.name == name).map(SavedFeature::fitted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::saved_split::{SplitBy, SplitTask};
+
+    #[test]
+    fn splits_of_all_labels_are_checked() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join(TRANSFORMS_FILE);
+        for (share, is_ok) in [(0.1, true), (0.9, false), (-0.5, false)] {
+            let split = SavedSplit {
+                task: SplitTask::Labels,
+                split_pct: Some([0.5, 0.2, share]),
+                by: SplitBy::Random,
+                unit: None,
+                seed: 1,
+            };
+            let vip = SavedType { split: Some(split), ..SavedType::default() };
+            let labels = BTreeMap::from([("vip".to_owned(), vip)]);
+            let user = SavedType { label_name: Some("churn".into()), labels, ..SavedType::default() };
+            let node_types = BTreeMap::from([("user".to_owned(), user)]);
+            std::fs::write(&path, Transforms { node_types, ..Transforms::default() }.to_json()).expect("a file");
+            match Transforms::read(&path) {
+                Ok(_) => assert!(is_ok, "{share}"),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(!is_ok && text.contains("split of user, label vip: "), "{text}");
+                }
+            }
+        }
     }
 }

@@ -40,6 +40,15 @@ enum Writing {
     Done(StateFile),
 }
 
+/// The place of a step in its epoch.
+#[derive(Clone, Copy)]
+pub(crate) struct StepPlace {
+    /// True for the last step of the epoch.
+    pub(crate) is_last: bool,
+    /// True if a run can continue within the epoch.
+    pub(crate) resumes: bool,
+}
+
 /// Numbers that ranks add up after each step.
 #[derive(Clone, Copy)]
 struct Sums {
@@ -62,21 +71,28 @@ impl Checkpointer {
     }
 
     /// Writes a checkpoint if one is due after a step. Returns its folder if the run is to end. Every rank must call this
-    /// after each step. At the last step of an epoch, checkpoints wait for the validation.
+    /// after each step. At the last step of an epoch, checkpoints wait for the validation. A run that cannot continue within the
+    /// epoch ends with its last checkpoint, or after the epoch if there is none.
     ///
     /// # Errors
     /// A file that cannot be written, or a failure of the job.
     pub(crate) fn after_step(
         &mut self,
         position: Position,
-        is_last: bool,
+        place: StepPlace,
         state: impl FnOnce() -> RankState,
         world: &mut ProcessGroup,
     ) -> Result<Option<PathBuf>, CheckpointError> {
         let start = Instant::now();
         let sums = self.agree(world)?;
-        let is_due = !is_last && self.is_due(position, sums);
-        let result = self.write_if(is_due, sums, position, state, world);
+        let result = if place.resumes {
+            let is_due = !place.is_last && self.is_due(position, sums);
+            self.write_if(is_due, sums, position, state, world)
+        } else if sums.asked > 0 && self.last.steps > 0 {
+            self.end(world).map(Some)
+        } else {
+            Ok(None)
+        };
         self.spent += start.elapsed();
         result
     }
@@ -156,12 +172,17 @@ impl Checkpointer {
         if !ends {
             return Ok(None);
         }
+        self.end(world).map(Some)
+    }
+
+    /// Completes the last checkpoint, and returns its folder. Every rank must call this.
+    fn end(&mut self, world: &mut ProcessGroup) -> Result<PathBuf, CheckpointError> {
         self.commit(world)?;
         // The signal may come again, from the parent process and from a scheduler.
         if let Some(deferred) = self.deferred.take() {
             deferred.keep();
         }
-        Ok(Some(folder_of(&self.checkpoints.config.dir, self.last.steps)))
+        Ok(folder_of(&self.checkpoints.config.dir, self.last.steps))
     }
 
     /// Copies the state, and starts to write it.

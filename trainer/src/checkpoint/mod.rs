@@ -45,7 +45,7 @@ mod state_file;
 
 pub use crate::error::CheckpointError;
 pub use cadence::Cadence;
-pub(crate) use checkpointer::Checkpointer;
+pub(crate) use checkpointer::{Checkpointer, StepPlace};
 pub use checkpoints::{CheckpointConfig, Checkpoints};
 pub use data_identity::DataIdentity;
 pub(crate) use floats::Floats;

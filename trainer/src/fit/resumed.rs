@@ -16,6 +16,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::ShardState;
 use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::Split;
+use std::collections::BTreeMap;
 
 /// A run that continues from a checkpoint.
 pub(super) struct Resumed<'a, C, T> {
@@ -83,10 +84,12 @@ impl<C: ModelSettings, T> Resumed<'_, C, T> {
         let model = best.restore(model.valid(), self.task.embeddings_mut(), world)?;
         let evaluator = self.task.evaluator();
         let mut decision = None;
+        let mut target_decisions = BTreeMap::new();
         if evaluator.decides() {
             // Checkpoints do not contain the scores. An evaluation of the same model chooses the same decision.
             let valid = evaluator.evaluate(Split::Valid, &model, self.task.embeddings(), &(), world)?;
             decision = evaluator.decision(&valid);
+            target_decisions = evaluator.target_decisions(&valid);
             best.valid = Some(valid);
         }
         let improved = BestModel {
@@ -95,6 +98,7 @@ impl<C: ModelSettings, T> Resumed<'_, C, T> {
             valid_metric: best.valid_metric,
             loss: evaluator.saved_loss(),
             decision,
+            target_decisions,
             model: ModelView::new(&model, self.settings),
             embeddings: self.task.embeddings().named_tables(),
         };

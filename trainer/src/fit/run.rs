@@ -8,7 +8,7 @@ use super::resumed::Resumed;
 use super::start::prepare;
 use super::{EpochReport, Evaluator, FitConfig, Fitted, FittedBy, Observer, ScoresOf, StepReport, Task, TrainingEpoch};
 use super::{StepGradients, average_statistics};
-use crate::checkpoint::Checkpointer;
+use crate::checkpoint::{Checkpointer, StepPlace};
 use crate::error::TrainError;
 use crate::metrics::Selection;
 use crate::model_file::{BestModel, ModelSettings, ModelView};
@@ -79,6 +79,7 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
         let first_step = self.progress.segment.steps;
         // The steps of this epoch in which other numbers of ranks have trained.
         let steps_before = self.progress.position.step - first_step;
+        self.task.prepare_epoch(epoch, &model, self.world)?;
         let TrainingEpoch { num_steps, mut batches } = self.task.epoch(epoch, first_step, self.world)?;
         self.progress.segment.num_steps = num_steps;
         let num_steps = steps_before + num_steps;
@@ -111,7 +112,7 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
                 let progress = &self.progress;
                 let stopped = checkpointer.after_step(
                     progress.position,
-                    step + 1 == num_steps,
+                    StepPlace { is_last: step + 1 == num_steps, resumes: self.task.resumes_within(epoch) },
                     || progress.stored(&model, &self.optimizer, self.task.embeddings()),
                     self.world,
                 )?;
@@ -228,6 +229,7 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
             valid_metric,
             loss: evaluator.saved_loss(),
             decision: evaluator.decision(&scores),
+            target_decisions: evaluator.target_decisions(&scores),
             model: ModelView::new(&candidate, &self.settings),
             embeddings: self.task.embeddings().named_tables(),
         };

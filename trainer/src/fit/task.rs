@@ -14,6 +14,7 @@ use edgecut_dist_loader::EpochSegment;
 use edgecut_dist_sampler::DistNeighborSampler;
 use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use edgecut_graph::Split;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A training task: the batches of a model of type `M`, and the computation of its gradients.
@@ -28,6 +29,21 @@ pub trait Task<B: AutodiffGnnBackend, M: AutodiffModule<B>> {
 
     /// Returns the evaluation of the trained models.
     fn evaluator(&self) -> &Self::Evaluator;
+
+    /// Prepares an epoch, counted from 0, with the model before it. Every rank calls this before the epoch, also when a run
+    /// continues within it. The default does nothing.
+    ///
+    /// # Errors
+    /// A failure of the job.
+    fn prepare_epoch(&mut self, _epoch: u64, _model: &M, _world: &mut ProcessGroup) -> Result<(), TrainError> {
+        Ok(())
+    }
+
+    /// Returns true if a run can continue within an epoch: if [`prepare_epoch`](Self::prepare_epoch) does not read the model.
+    /// Otherwise checkpoints are written between epochs. The default returns true.
+    fn resumes_within(&self, _epoch: u64) -> bool {
+        true
+    }
 
     /// Starts an epoch at `first_step`, both counted from 0, and returns the batches from there on. A run that continues from
     /// a checkpoint starts at a later step than the first.
@@ -146,7 +162,13 @@ pub trait Evaluator<B: GnnBackend, M> {
         None
     }
 
-    /// Returns true if [`decision`](Self::decision) returns one. The default returns false.
+    /// Returns the decisions of several targets that the scores on the validation data have chosen, by the names of the targets;
+    /// none by default.
+    fn target_decisions(&self, _valid: &Self::Scores) -> BTreeMap<String, Decision> {
+        BTreeMap::new()
+    }
+
+    /// Returns true if a [`decision`](Self::decision) is chosen, of one target or of several. The default returns false.
     fn decides(&self) -> bool {
         false
     }

@@ -48,7 +48,7 @@ pub fn encode_link_ends<'s, B: GnnBackend>(
     let missing = || TrainError::Config { what: "the rows of an edge type are missing".into() };
     let src = rows.next().ok_or_else(missing)?;
     let dst = rows.next().unwrap_or_else(|| src.clone());
-    Ok(LinkEnds { edge_type, src, dst })
+    Ok(LinkEnds::new(edge_type, src, dst))
 }
 
 /// Returns the edge type that a name selects: a relation, or a full name such as `author__writes__paper`. `None` selects
@@ -70,6 +70,11 @@ pub fn link_edge_type(meta: &Meta, name: Option<&str>) -> Result<EdgeTypeId, Tra
 }
 
 impl LinkEnds {
+    /// Makes the ends of an edge type from the rows of its sources and destinations.
+    pub(crate) fn new(edge_type: EdgeTypeId, src: Arc<DistRows>, dst: Arc<DistRows>) -> Self {
+        Self { edge_type, src, dst }
+    }
+
     /// Returns the edge type.
     pub fn edge_type(&self) -> EdgeTypeId {
         self.edge_type

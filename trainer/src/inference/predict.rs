@@ -1,6 +1,6 @@
 //! Rows of all nodes of a type, computed by a trained model.
 
-use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise, write_rows};
+use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise, layer_wise_types, write_rows};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
@@ -83,37 +83,73 @@ pub fn predict_node<'s, B: GnnBackend>(
     config: &PredictionConfig,
 ) -> Result<DistRows, TrainError> {
     let trained = Trained::new(model, model_config);
-    let (sampler, time, batch_size, seed, files) = match &config.neighborhoods {
-        Neighborhoods::LayerWise(limits) => return trained.layer_wise(job, saved, config, limits),
-        Neighborhoods::Sampled { sampler, time, batch_size, seed, files } => (sampler, *time, batch_size, seed, files),
-    };
+    let target = trained.node_type(job.graph, config.node_type.as_deref())?;
+    if config.wanted == WantedRows::Logits {
+        let mut rows = predict_outputs(job, model, model_config, saved, &[target], &config.neighborhoods)?;
+        return rows.pop().ok_or_else(|| TrainError::config("the rows of the node type are missing"));
+    }
+    match &config.neighborhoods {
+        Neighborhoods::LayerWise(limits) => trained.layer_wise(job, saved, config, limits),
+        Neighborhoods::Sampled { .. } => {
+            let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
+            Err(TrainError::config(what))
+        }
+    }
+}
+
+/// Computes the outputs of a network for all nodes of some types, in the order of `node_types`, which are distinct. The types
+/// share the layers of a layer-wise inference. Every rank must call this with the same arguments.
+///
+/// # Errors
+/// A node type without outputs, and the errors of [`predict_node`].
+pub fn predict_outputs<'s, B: GnnBackend>(
+    job: PredictionJob<'_, '_, B>,
+    model: &Network<B>,
+    model_config: &NetworkConfig,
+    saved: impl Into<EmbeddingSource<'s>>,
+    node_types: &[NodeTypeId],
+    neighborhoods: &Neighborhoods,
+) -> Result<Vec<DistRows>, TrainError> {
+    let trained = Trained::new(model, model_config);
     let PredictionJob { graph, world, device, progress } = job;
-    if config.wanted != WantedRows::Logits {
-        let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
-        return Err(TrainError::config(what));
+    for node_type in node_types {
+        trained.check_classified(graph, *node_type)?;
     }
     let embeddings = trained.embeddings(graph, saved, world)?;
-    let target = trained.node_type(graph, config.node_type.as_deref())?;
-    trained.check_classified(graph, target, &config.wanted)?;
+    let (sampler, time, batch_size, seed, files) = match neighborhoods {
+        Neighborhoods::LayerWise(limits) => {
+            let (schema, options) = (&model_config.graph, trained.options);
+            let input = LayerWiseInput { graph, schema, options, embeddings: &embeddings, progress };
+            return layer_wise_types(&input, model, (node_types, model.num_passes()), limits, world, device);
+        }
+        Neighborhoods::Sampled { sampler, time, batch_size, seed, files } => (sampler, *time, batch_size, seed, files),
+    };
     trained.check_hops(sampler.num_neighbors.num_hops())?;
     let schema = Arc::new(GraphSchema::read_by(&model_config.graph, graph.part().meta())?);
     let sampler = schema.sampler(graph, sampler.clone())?;
     let options = BatchOptions { labels: false, ..trained.options };
-    let loader_config = LoaderConfig {
-        seed: *seed,
-        prefetch_bytes: files.memory_bytes,
-        ..LoaderConfig::new(*batch_size, options.wanted())
-    };
     let seeds = time.map_or(Seeds::Owned, Seeds::OwnedAt);
-    let loader = DistNeighborLoader::new(sampler, target, seeds, loader_config, world)?;
-    let width = model.width(model.num_passes() - 1, target);
-    let writer = RowsWriter::create(graph, target, width, &files.scratch_dir)?;
-    let batches = tensor_batches::<B>(&loader, 0, &schema, options, device);
-    let first = InferenceStep { pass: 1, num_passes: 1, step: 1, num_steps: loader.num_steps() };
-    let compute = |input| NodeClassifier::forward(model, input, Mode::Eval);
-    let rows = write_rows((&embeddings, device), batches, compute, writer, (progress, first), world)?;
-    world.barrier()?;
-    Ok(rows)
+    let num_passes = node_types.len();
+    let mut all = Vec::with_capacity(num_passes);
+    for (pass, &node_type) in (1..).zip(node_types) {
+        let loader_config = LoaderConfig {
+            seed: *seed,
+            prefetch_bytes: files.memory_bytes,
+            ..LoaderConfig::new(*batch_size, options.wanted())
+        };
+        let loader = DistNeighborLoader::new(sampler.clone(), node_type, seeds.clone(), loader_config, world)?;
+        let width = model.width(model.num_passes() - 1, node_type);
+        let writer = RowsWriter::create(graph, node_type, width, &files.scratch_dir)?;
+        let batches = tensor_batches::<B>(&loader, 0, &schema, options, device);
+        let first = InferenceStep { pass, num_passes, step: 1, num_steps: loader.num_steps() };
+        // A model with several outputs computes the first one.
+        let other = (model_config.outputs.len() > 1).then(|| model.clone().with_output(node_type, 0..width));
+        let of_type = other.as_ref().unwrap_or(model);
+        let compute = |input| NodeClassifier::forward(of_type, input, Mode::Eval);
+        all.push(write_rows((&embeddings, device), batches, compute, writer, (progress, first), world)?);
+        world.barrier()?;
+    }
+    Ok(all)
 }
 
 /// Computes rows of all nodes of a type by the encoder of a model for links, layer by layer. Every rank must call this
@@ -162,10 +198,12 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         let embeddings = self.embeddings(graph, saved, world)?;
         let target = self.node_type(graph, config.node_type.as_deref())?;
         let num_passes = match config.wanted {
-            WantedRows::Logits => self.model.num_passes(),
+            WantedRows::Logits => {
+                self.check_classified(graph, target)?;
+                self.model.num_passes()
+            }
             WantedRows::Layer(layer) => self.passes_of_layer(layer)?,
         };
-        self.check_classified(graph, target, &config.wanted)?;
         let (schema, options) = (&self.config.graph, self.options);
         let input = LayerWiseInput { graph, schema, options, embeddings: &embeddings, progress };
         layer_wise(&input, self.model, (target, num_passes), limits, world, device)
@@ -220,14 +258,9 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         })
     }
 
-    /// Checks that the model classifies the nodes of a type if logits are wanted.
-    pub(super) fn check_classified(
-        &self,
-        graph: &DistGraph,
-        target: NodeTypeId,
-        wanted: &WantedRows,
-    ) -> Result<(), TrainError> {
-        if *wanted != WantedRows::Logits || Some(target) == self.classified() {
+    /// Checks that the model has outputs for the nodes of a type.
+    pub(super) fn check_classified(&self, graph: &DistGraph, target: NodeTypeId) -> Result<(), TrainError> {
+        if self.config.outputs.iter().any(|output| output.node_type == target) {
             return Ok(());
         }
         let name = &graph.part().meta().node_types[target.index()].name;

@@ -11,6 +11,7 @@ use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistGraph, NodeFields};
 use edgecut_gnn::ops::{GnnBackend, consumed};
 use edgecut_graph::EdgeTypeId;
+use edgecut_graph::rng::{CounterRng, combine};
 use rayon::prelude::*;
 use std::cmp::Reverse;
 
@@ -48,6 +49,8 @@ pub struct TopDestinations {
     candidates: Vec<u32>,
     /// Their ids in the dataset.
     ids: Vec<u32>,
+    /// The positions of the candidates to rank, ascending.
+    ranked: Vec<u32>,
     known: KnownEdges,
     test: KnownEdges,
     has_test_edges: bool,
@@ -107,6 +110,7 @@ impl TopDestinations {
         Ok(Self {
             ends,
             k,
+            ranked: (0..candidates.len() as u32).collect(),
             candidates,
             ids,
             known,
@@ -116,6 +120,18 @@ impl TopDestinations {
             sources_at_once,
             candidates_at_once,
         })
+    }
+
+    /// Ranks about `num` destinations only. They are drawn by their ids in the dataset, so that they do not depend on the
+    /// partitioning.
+    pub(crate) fn among(mut self, num: usize, key: u64) -> Self {
+        let num_all = self.ends.num_nodes()[1] as u64;
+        let ids = &self.ids;
+        self.ranked.retain(|&at| {
+            let mut rng = CounterRng::new(combine(key, u64::from(ids[at as usize])));
+            rng.below(num_all) < num as u64
+        });
+        self
     }
 
     /// Returns the number of sources to rank at once, the same on all ranks.
@@ -205,19 +221,19 @@ impl TopDestinations {
         let queries = self.ends.queries(model, sources, device)?;
         let sources = self.global_sources(sources)?;
         let mut best: Vec<Best> = sources.iter().map(|_| Best::new(self.k)).collect();
-        for (block, nodes) in self.candidates.chunks(self.candidates_at_once).enumerate() {
-            let first = block * self.candidates_at_once;
-            let rows = Tensor::<B, 2>::from_data(self.ends.destination_rows(nodes)?, device);
+        for block in self.ranked.chunks(self.candidates_at_once) {
+            let nodes: Vec<u32> = block.iter().map(|&at| self.candidates[at as usize]).collect();
+            let rows = Tensor::<B, 2>::from_data(self.ends.destination_rows(&nodes)?, device);
             let scores = model.decoder.score_all(&queries, rows).into_data().convert::<f32>();
             consumed();
             let scores = scores.as_slice::<f32>().map_err(|error| TrainError::batch(format!("{error:?}")))?;
-            let ids = &self.ids[first..][..nodes.len()];
             let select = |((best, &source), scores): ((&mut Best, &u32), &[f32])| {
                 // The known positions and the columns ascend, so one pass over both skips the known destinations.
-                let mut known = self.known.of_source(source, first as u32).peekable();
-                for (at, (&score, &id)) in (first as u32..).zip(scores.iter().zip(ids)) {
+                let mut known = self.known.of_source(source, block[0]).peekable();
+                for (&at, &score) in block.iter().zip(scores) {
+                    while known.next_if(|&known| known < at).is_some() {}
                     if known.next_if_eq(&at).is_none() {
-                        best.offer(ScoredNode { id, score });
+                        best.offer(ScoredNode { id: self.ids[at as usize], score });
                     }
                 }
             };

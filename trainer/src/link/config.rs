@@ -1,19 +1,21 @@
 //! The settings of link prediction, and their checks against the graph.
 
 use super::loss::{Bce, LinkLoss};
+use super::rank_range::RankRange;
 use crate::edge_type_name::edge_type;
 use crate::error::{ModelError, TrainError};
 use crate::metrics::MetricList;
 use crate::models::LinkModelConfig;
 use crate::training_config::TrainingConfig;
-use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativePairs, NegativeSampling};
 use edgecut_gnn::nn::{DecoderKind, Dot};
-use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
+use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta, NodeTypeId};
 use edgecut_settings::{Flag, in_range, not_negative, settings, text_value, words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 settings! {
     /// The settings of link prediction.
@@ -58,6 +60,16 @@ settings! {
         /// Edge types whose edges are known negatives, separated by commas, such as dislikes beside likes. The negatives of an
         /// edge are first destinations to which its source has such an edge, and others are drawn
         pub train_negatives: Vec<String> = Vec::new() => Flag::new("LIST").conflicts_with(&["shared_negatives"]).training_only();
+        /// Negatives by the model of the epoch before: destinations with the ranks FIRST to LAST among all destinations that are
+        /// no training edges of the source. The first epoch has none
+        pub ranked_negatives: Option<RankRange> = None => Flag::new("FIRST-LAST").conflicts_with(&["shared_negatives"]).training_only();
+        /// With --ranked-negatives: rank about N destinations, which are drawn before each epoch [default: all]
+        pub ranked_among: Option<usize> = None => Flag::new("N").checked(in_range::<1, { u32::MAX as u64 }>).requires("ranked_negatives").training_only();
+        /// At most N negatives of an edge come from --train-negatives, --negative-pairs and --ranked-negatives, and others are
+        /// drawn [default: all of --num-negatives]
+        pub max_given_negatives: Option<usize> = None => Flag::new("N").checked(in_range::<1, 1_000_000>).training_only();
+        /// Negatives of sources. All predicted edge types have the same ends then.
+        pub negative_pairs: Option<Arc<NegativePairs>> = None;
         /// Use only the K negatives of each edge with the highest scores in the loss. Needs --exclude-positives or
         /// --shared-negatives
         pub hard_negatives: Option<usize> = None => Flag::new("K").checked(in_range::<1, 1_000_000>)
@@ -365,7 +377,7 @@ pub fn link_model_config(meta: &Meta, config: &LinkTrainingConfig) -> Result<Lin
         );
         return Err(TrainError::Config { what });
     }
-    if let Some(what) = useless_hard_negatives(config) {
+    if let Some(what) = useless_hard_negatives(config).or_else(|| useless_limit_of_given(config)) {
         return Err(TrainError::Config { what });
     }
     let graph = config.training.schema(meta).map_err(unfit)?;
@@ -391,4 +403,49 @@ fn useless_hard_negatives(config: &LinkTrainingConfig) -> Option<String> {
         ));
     }
     None
+}
+
+/// Returns the reason why the limit of given negatives has no effect, if there is one.
+fn useless_limit_of_given(config: &LinkTrainingConfig) -> Option<String> {
+    let most = config.max_given_negatives?;
+    let are_given =
+        !config.train_negatives.is_empty() || config.negative_pairs.is_some() || config.ranked_negatives.is_some();
+    if !are_given {
+        return Some(
+            "`max_given_negatives` has no effect without given negatives: add `train_negatives`, `negative_pairs` or \
+             `ranked_negatives`, or leave it out"
+                .into(),
+        );
+    }
+    let num = config.num_negatives;
+    (most >= num).then(|| {
+        format!(
+            "`max_given_negatives` {most} has no effect on {num} negatives per edge: raise `num_negatives`, or leave it out"
+        )
+    })
+}
+
+/// Returns the types of the sources and of the destinations of all predicted edge types, which listed negatives have.
+///
+/// # Errors
+/// [`TrainError::Config`] for predicted types with different ends, and the errors of [`target_edge_types`].
+pub fn negative_pair_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<[NodeTypeId; 2], TrainError> {
+    let mut found: Option<[&String; 2]> = None;
+    for edge_type in target_edge_types(meta, config)? {
+        let edges = &meta.edge_types[edge_type.index()];
+        let ends = [&edges.src_type, &edges.dst_type];
+        if found.is_some_and(|found| found != ends) {
+            let what = "listed negatives (`negative_pairs`) have one source type and one destination type, but edge types with \
+                        different ends are predicted: choose types with the same ends (`edge_types`)";
+            return Err(TrainError::config(what));
+        }
+        found = Some(ends);
+    }
+    let position = |name: &String| meta.node_types.iter().position(|nodes| nodes.name == *name);
+    match found.map(|ends| ends.map(position)) {
+        Some([Some(src), Some(dst)]) => Ok([src, dst].map(|t| NodeTypeId(t as u16))),
+        _ => Err(TrainError::config(
+            "no edge type is predicted, so that listed negatives (`negative_pairs`) have no types",
+        )),
+    }
 }

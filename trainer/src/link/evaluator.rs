@@ -316,8 +316,13 @@ fn sampled_edges(
         // same two nodes, such as the reverse at the same time. As in training, no message passes over these.
         let exclude_seed_edges = config.training.sampler.temporal.is_some();
         let reverse_types = reverse_types.clone();
-        let link =
-            LinkConfig { negatives, exclude_seed_edges, reverse_types, weights: false, given_negatives: Vec::new() };
+        let link = LinkConfig {
+            negatives,
+            exclude_seed_edges,
+            reverse_types,
+            weights: false,
+            given_negatives: Default::default(),
+        };
         let seeds = EdgeSeeds::Split(split, edge_types.clone());
         DistLinkNeighborLoader::new(sampler.clone(), seeds, loader_config, link, world)
     };

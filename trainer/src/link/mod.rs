@@ -6,6 +6,7 @@
 //! - `loss`: the losses of links;
 //! - `step`: the scores and the loss of a batch;
 //! - `node_rows`: the rows of all nodes, for evaluations that compute each node once;
+//! - `ranked_negatives`: negatives by the ranks of the last epoch;
 //! - `popularity`: the probabilities of in-batch negatives;
 //! - `filtered`: the ranking against all nodes;
 //! - `given`: the ranking against negatives of the dataset;
@@ -22,6 +23,8 @@ mod loss;
 mod most_negatives;
 mod node_rows;
 mod popularity;
+mod rank_range;
+mod ranked_negatives;
 mod scored_edges;
 mod scores;
 mod step;
@@ -29,9 +32,13 @@ mod task;
 
 pub use batch::LinkTensorBatch;
 pub(crate) use config::is_pair;
-pub use config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config, target_edge_types};
+pub use config::{
+    LinkEvaluation, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config, negative_pair_types,
+    target_edge_types,
+};
 pub use evaluator::LinkEvaluator;
 pub use loss::{Bce, Bpr, LinkLoss, Margin, SelfAdversarial, Softmax};
+pub use rank_range::RankRange;
 pub use scores::{LinkResult, LinkScores};
 pub use task::LinkTask;
 

@@ -5,8 +5,8 @@ use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::inference::{
-    InferenceProgress, InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_types, pulled,
-    write_rows,
+    InferenceProgress, InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, LinkEnds, layer_wise_types,
+    pulled, write_rows,
 };
 use crate::models::{GraphSchema, LinkModel, Mode};
 use burn::tensor::Tensor;
@@ -96,7 +96,7 @@ impl NodeEncoder {
                 let input = LayerWiseInput { graph, schema, options, embeddings, progress };
                 let passes = model.encoder.num_passes();
                 let rows = layer_wise_types(&input, &model.encoder, (&self.node_types, passes), limits, world, device)?;
-                let by_type = self.node_types.iter().copied().zip(rows).collect();
+                let by_type = self.node_types.iter().copied().zip(rows.into_iter().map(Arc::new)).collect();
                 return Ok(NodeRows { graph: self.graph.clone(), by_type });
             }
             Neighborhoods::Sampled(loaders, files) => (loaders, files),
@@ -109,7 +109,7 @@ impl NodeEncoder {
             let first = InferenceStep { pass: 1, num_passes: 1, step: 1, num_steps: loader.num_steps() };
             let compute = |input| model.encode(&input, Mode::Eval);
             let rows = write_rows((embeddings, device), batches, compute, writer, (progress, first), world)?;
-            by_type.insert(node_type, rows);
+            by_type.insert(node_type, Arc::new(rows));
         }
         // All ranks have written their rows.
         world.barrier()?;
@@ -120,12 +120,19 @@ impl NodeEncoder {
 /// The rows of all nodes of some types, which every rank can read.
 pub(super) struct NodeRows {
     graph: Arc<DistGraph>,
-    by_type: BTreeMap<NodeTypeId, DistRows>,
+    by_type: BTreeMap<NodeTypeId, Arc<DistRows>>,
 }
 
 impl NodeRows {
+    /// Returns the rows of the nodes that an edge type connects.
+    pub(super) fn ends(&self, edge_type: EdgeTypeId) -> Result<LinkEnds, TrainError> {
+        let edges = self.graph.part().edges(edge_type);
+        let [src, dst] = [self.of_type(edges.src_type)?, self.of_type(edges.dst_type)?];
+        Ok(LinkEnds::new(edge_type, src.clone(), dst.clone()))
+    }
+
     /// Returns the rows of all nodes of a type.
-    pub(super) fn of_type(&self, node_type: NodeTypeId) -> Result<&DistRows, TrainError> {
+    pub(super) fn of_type(&self, node_type: NodeTypeId) -> Result<&Arc<DistRows>, TrainError> {
         self.by_type.get(&node_type).ok_or_else(|| TrainError::batch(format!("no rows of node type {}", node_type.0)))
     }
 

@@ -1,9 +1,10 @@
 //! Link prediction as a training task.
 
 use super::batch::{LinkTensorBatch, NegativeChoice};
-use super::config::{LinkTrainingConfig, reverse_edge_types, target_edge_types};
+use super::config::{LinkTrainingConfig, negative_pair_types, reverse_edge_types, target_edge_types};
 use super::evaluator::LinkEvaluator;
 use super::popularity::Popularity;
+use super::ranked_negatives::RankedNegatives;
 use super::step::step;
 use crate::batch_input::BatchOptions;
 use crate::edge_type_name::edge_type;
@@ -13,9 +14,12 @@ use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode};
 use crate::training_loader::TrainingLoader;
+use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, EpochSegment, LinkConfig, SharedNegatives};
+use edgecut_dist_loader::{
+    ChangingNegatives, DistLinkNeighborLoader, EdgeSeeds, EpochSegment, LinkConfig, NegativeSources, SharedNegatives,
+};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, NodeFields};
 use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::Split;
@@ -30,6 +34,7 @@ pub struct LinkTask<B: AutodiffBackend> {
     options: BatchOptions,
     embeddings: Embeddings,
     choice: NegativeChoice,
+    ranked: Option<RankedNegatives>,
     /// The number of edges that the batches of this rank have left out since the last report.
     num_left_out: u64,
     evaluator: LinkEvaluator<B::InnerBackend>,
@@ -61,7 +66,10 @@ impl<B: AutodiffGnnBackend> LinkTask<B> {
         let precision = memory.precision;
         let drop_edges = training.drop_edges();
         let options = BatchOptions { precision, drop_edges, ..batch_options(model_config, true) };
-        let loader = training_loader((graph, &schema), config, options, world)?;
+        let evaluation_options = batch_options(model_config, false);
+        let ranked = RankedNegatives::new(graph, &schema, evaluation_options, config, world)?;
+        let changing = ranked.as_ref().map(RankedNegatives::negatives);
+        let loader = training_loader((graph, &schema), config, options, changing, world)?;
         let (loader, cache) = TrainingLoader::new::<B>(loader, training, false, options.normalize_features, device)?;
         if loader.whole().total_seeds() == 0 {
             let what = format!(
@@ -72,7 +80,6 @@ impl<B: AutodiffGnnBackend> LinkTask<B> {
             return Err(TrainError::Config { what });
         }
         let popularity = Popularity::new(graph, config, world)?;
-        let evaluation_options = batch_options(model_config, false);
         Ok(Self {
             evaluator: LinkEvaluator::new(graph, &schema, evaluation_options, config, device, world)?,
             config: config.clone(),
@@ -88,6 +95,7 @@ impl<B: AutodiffGnnBackend> LinkTask<B> {
                 },
                 popularity,
             },
+            ranked,
             num_left_out: 0,
             device: device.clone(),
         })
@@ -100,6 +108,18 @@ impl<B: AutodiffGnnBackend> Task<B, LinkModel<B>> for LinkTask<B> {
 
     fn evaluator(&self) -> &Self::Evaluator {
         &self.evaluator
+    }
+
+    fn prepare_epoch(&mut self, epoch: u64, model: &LinkModel<B>, world: &mut ProcessGroup) -> Result<(), TrainError> {
+        match &self.ranked {
+            Some(ranked) if epoch > 0 => ranked.rank(epoch, &model.valid(), &self.embeddings, world, &self.device),
+            _ => Ok(()),
+        }
+    }
+
+    fn resumes_within(&self, epoch: u64) -> bool {
+        // The ranks come from the model at the start of the epoch, which a checkpoint within it lacks.
+        self.ranked.is_none() || epoch == 0
     }
 
     fn epoch(
@@ -168,6 +188,7 @@ fn training_loader(
     (node, schema): (&Arc<DistGraph>, &GraphSchema),
     config: &LinkTrainingConfig,
     options: BatchOptions,
+    changing: Option<ChangingNegatives>,
     world: &mut ProcessGroup,
 ) -> Result<DistLinkNeighborLoader, TrainError> {
     let training = &config.training;
@@ -177,14 +198,25 @@ fn training_loader(
     let wanted = NodeFields { degrees: wanted.degrees || config.log_q_correction, ..wanted };
     let loader_config = training.train_loader(wanted);
     let reverse_types = reverse_edge_types(meta, config)?;
+    let edge_types = target_edge_types(meta, config)?;
+    let mut listed = Vec::new();
+    if let Some(pairs) = &config.negative_pairs {
+        negative_pair_types(meta, config)?;
+        listed.extend(edge_types.iter().map(|&edge_type| (edge_type, pairs.clone())));
+    }
     let link = LinkConfig {
         negatives: config.negative_sampling(),
         exclude_seed_edges: true,
         reverse_types,
         weights: config.weighted_loss,
-        given_negatives: config.train_negatives.iter().map(|name| edge_type(meta, name)).collect::<Result<_, _>>()?,
+        given_negatives: NegativeSources {
+            edge_types: config.train_negatives.iter().map(|name| edge_type(meta, name)).collect::<Result<_, _>>()?,
+            listed,
+            changing,
+            max_per_edge: config.max_given_negatives,
+        },
     };
-    let seeds = EdgeSeeds::Split(Split::Train, target_edge_types(meta, config)?);
+    let seeds = EdgeSeeds::Split(Split::Train, edge_types);
     Ok(DistLinkNeighborLoader::new(sampler, seeds, loader_config, link, world)?)
 }
 

@@ -55,6 +55,16 @@ impl ClassWeights {
         Ok(Self::Given(weights))
     }
 
+    /// Replaces [`ClassWeights::Named`] as [`of_names`](Self::of_names) does. Without names of classes, it is an error.
+    pub(super) fn with_class_names(&self, names: Option<&[String]>) -> Result<Self, String> {
+        match (self, names) {
+            (Self::Named(_), None) => Err("`class_weights` names classes, but the data has no names of classes \
+                 (transforms.json of parts from tables): give a number per class"
+                .into()),
+            (_, names) => self.of_names(names.unwrap_or_default()).map_err(|why| format!("`class_weights`: {why}")),
+        }
+    }
+
     /// Replaces [`ClassWeights::Balanced`] as [`of_counts`](Self::of_counts) does. `class_counts` is called only then.
     pub(super) fn for_data<E>(self, class_counts: impl FnOnce() -> Result<Vec<u64>, E>) -> Result<Self, E> {
         if self == Self::Balanced { Ok(self.of_counts(&class_counts()?)) } else { Ok(self) }

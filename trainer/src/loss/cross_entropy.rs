@@ -55,6 +55,10 @@ impl Loss for CrossEntropy {
         "accuracy"
     }
 
+    fn with_class_names(self, names: Option<&[String]>) -> Result<Self, String> {
+        Ok(Self { class_weights: self.class_weights.with_class_names(names)?, ..self })
+    }
+
     fn for_data(self, class_counts: impl FnOnce() -> Result<Vec<u64>, TrainError>) -> Result<Self, TrainError> {
         Ok(Self { class_weights: self.class_weights.for_data(class_counts)?, ..self })
     }

@@ -60,6 +60,14 @@ pub trait Loss: Clone + fmt::Debug + PartialEq + Into<AnyLoss> {
     /// Returns the name of the metric that selects the best epoch by default.
     fn default_metric(&self) -> &'static str;
 
+    /// Returns the loss with the settings of classes by number that are given by name. By default, there are none.
+    ///
+    /// # Errors
+    /// A name that no class has, or names for classes without names.
+    fn with_class_names(self, _names: Option<&[String]>) -> Result<Self, String> {
+        Ok(self)
+    }
+
     /// Returns the loss with everything that depends on the training data. `class_counts` returns the number of training
     /// seeds of each class over all ranks, and every rank must call it or none. By default, nothing depends on the data.
     ///
@@ -147,6 +155,14 @@ macro_rules! losses {
             /// See [`Loss::default_metric`].
             pub fn default_metric(&self) -> &'static str {
                 match self { $(Self::$loss(loss) => loss.default_metric()),* }
+            }
+
+            /// See [`Loss::with_class_names`].
+            ///
+            /// # Errors
+            /// A name that no class has, or names for classes without names.
+            pub fn with_class_names(self, names: Option<&[String]>) -> Result<Self, String> {
+                Ok(match self { $(Self::$loss(loss) => loss.with_class_names(names)?.into()),* })
             }
 
             /// See [`Loss::for_data`].

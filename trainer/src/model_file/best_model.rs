@@ -4,6 +4,7 @@ use super::saved_task::SavedLoss;
 use super::write::ModelView;
 use crate::metrics::{Decision, Selection};
 use edgecut_dist_sampler::DistEmbedding;
+use std::collections::BTreeMap;
 
 /// The best model of a run so far, with its settings and its embeddings.
 pub struct BestModel<'a> {
@@ -17,6 +18,8 @@ pub struct BestModel<'a> {
     pub loss: Option<SavedLoss>,
     /// The thresholds and the temperature that the validation data has chosen, if it chooses some.
     pub decision: Option<Decision>,
+    /// The same for several targets, by the names of those that choose some.
+    pub target_decisions: BTreeMap<String, Decision>,
     /// The model and its settings.
     pub model: ModelView<'a>,
     /// The embeddings that the model reads, for node types without features.

@@ -97,6 +97,7 @@ impl ModelSaver {
                 index: index.as_ref(),
                 loss: best.loss.as_ref(),
                 decision: best.decision.as_ref(),
+                target_decisions: Some(&best.target_decisions),
             };
             let bytes = model_bytes(&self.path, &best.model, &[], notes)?;
             write_output(&self.path, &bytes)

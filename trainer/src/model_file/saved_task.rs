@@ -6,6 +6,7 @@ use crate::loss::OutputKind;
 use crate::metrics::Decision;
 use crate::models::ModelError;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The key of the metadata of a model file under which the task is stored as JSON.
@@ -59,6 +60,9 @@ pub struct SavedTask {
     /// The thresholds and the temperature that the validation data has chosen; `None` for the greatest logit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
+    /// The same for several targets, by the names of those that have chosen some.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub target_decisions: BTreeMap<String, Decision>,
 }
 
 impl SavedTask {
@@ -85,7 +89,7 @@ impl SavedTask {
             config if config.get("pooling").is_some() => ModelTask::Graph,
             _ => ModelTask::Node,
         };
-        Ok(Self { task, loss: None, outputs: None, decision: None })
+        Ok(Self { task, loss: None, outputs: None, decision: None, target_decisions: BTreeMap::new() })
     }
 
     /// Checks that the decision is one of the model's outputs.

@@ -61,6 +61,10 @@ pub struct TrainedOn {
     /// one label of a node type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
+    /// The fingerprints of the names of the classes of several labels, by the names of the labels. Labels without names of
+    /// classes have none, and files of earlier versions have none at all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    classes_of_labels: BTreeMap<String, String>,
 }
 
 /// The edges of a type that a model for links predicts.
@@ -127,6 +131,18 @@ fn chosen_labels(meta: &Meta) -> Vec<String> {
         }
     }
     labels
+}
+
+/// Returns the fingerprints of the names of the classes of all labels that have some, by the names of the labels.
+fn classes_of_labels(meta: &Meta) -> BTreeMap<String, String> {
+    let mut classes = BTreeMap::new();
+    for (t, nodes) in meta.node_types.iter().enumerate() {
+        for (label, of_label) in nodes.labels().into_iter().enumerate() {
+            let name = meta.label_name(LabelId { node_type: NodeTypeId(t as u16), label });
+            classes.extend(of_label.classes.map(|digest| (name, digest)));
+        }
+    }
+    classes
 }
 
 impl TrainedOn {
@@ -196,6 +212,14 @@ impl TrainedOn {
     pub fn with_sampler(self, sampler: SamplerConfig) -> Self {
         let time_attr = sampler.temporal.map(|temporal| temporal.attr.to_string());
         Self { time_attr, weighted: sampler.weighted, sampler: Some(sampler), ..self }
+    }
+
+    /// Adds several labels of nodes that the model predicts, by their names in the graph.
+    pub fn with_labels(mut self, meta: &Meta, labels: Vec<String>) -> Self {
+        self.classes_of_labels = classes_of_labels(meta);
+        self.classes_of_labels.retain(|name, _| labels.contains(name));
+        self.labels = labels;
+        self
     }
 
     /// Adds the edge types that a model for links predicts.
@@ -295,6 +319,14 @@ impl TrainedOn {
             }
             if reads.classes && differ(&trained.classes, &found.classes) {
                 return Some(format!("the classes of node type {name} are not those of its training: {REMEDY}"));
+            }
+        }
+        let found = classes_of_labels(meta);
+        for (name, trained) in self.classes_of_labels.iter().filter(|_| reads.classes) {
+            // The only label of a type may have no name here.
+            let of_type = name.split_once(':').map_or(name.as_str(), |(of_type, _)| of_type);
+            if found.get(name).or_else(|| found.get(of_type)).is_some_and(|found| found != trained) {
+                return Some(format!("the classes of the target {name} are not those of its training: {REMEDY}"));
             }
         }
         for (name, [trained, found]) in pairs(&self.edge_types, &graph.edge_types) {

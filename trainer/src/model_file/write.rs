@@ -99,6 +99,7 @@ pub(super) struct Notes<'a> {
     pub(super) index: Option<&'a EmbeddingIndex>,
     pub(super) loss: Option<&'a SavedLoss>,
     pub(super) decision: Option<&'a Decision>,
+    pub(super) target_decisions: Option<&'a BTreeMap<String, Decision>>,
 }
 
 /// Makes the bytes of a model file.
@@ -132,6 +133,7 @@ pub(super) fn model_bytes(
             loss: notes.loss.map(|loss| loss.name.clone()),
             outputs: notes.loss.and_then(|loss| loss.outputs),
             decision: notes.decision.cloned(),
+            target_decisions: notes.target_decisions.cloned().unwrap_or_default(),
         };
         metadata.insert(TASK.to_owned(), serde_json::to_string(&task).map_err(json_error)?);
     }

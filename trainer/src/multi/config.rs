@@ -2,15 +2,16 @@
 
 use super::model_config::{MultiModelConfig, SavedTarget};
 use crate::error::{ModelError, TrainError};
-use crate::loss::{AnyLoss, OutputKind};
-use crate::metrics::{Metric, MetricList};
+use crate::loss::AnyLoss;
+use crate::metrics::Metric;
 use crate::models::NetworkOutput;
 use crate::multi::head::Head;
+use crate::multi::target_label::TargetLabel;
 use crate::objective::Objective;
 use crate::objective::scoring_config::ScoringConfig;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{Meta, NodeLabelMeta, NodeTypeId};
+use edgecut_graph::Meta;
 
 /// The settings of a model for several targets and of its training. The parts of the graph have the labels of the targets
 /// together ([`Part::with_labels_together`](edgecut_graph::Part::with_labels_together)), in the same order.
@@ -43,14 +44,14 @@ pub struct TargetConfig {
     pub weight: f64,
     /// The loss; `None` for the default loss of the label.
     pub loss: Option<AnyLoss>,
-    /// The metrics; `None` for the default metric of the loss.
-    pub metrics: Option<MetricList<Metric>>,
+    /// The metrics, the threshold and the calibration of its scores, as for a model of one label.
+    pub scoring: ScoringConfig,
 }
 
 impl TargetConfig {
     /// Returns a target of weight 1, with the default loss and metric.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), weight: 1.0, loss: None, metrics: None }
+        Self { name: name.to_owned(), weight: 1.0, loss: None, scoring: ScoringConfig::default() }
     }
 }
 
@@ -68,41 +69,8 @@ impl MultiTrainingConfig {
     /// # Errors
     /// The errors of the settings.
     pub fn names(&self, meta: &Meta) -> Result<Vec<String>, TrainError> {
-        Ok(heads(meta, self)?.into_iter().map(|head| head.name).collect())
+        Ok(heads(meta, self)?.into_iter().map(|head| head.label.name).collect())
     }
-}
-
-/// A label of a graph whose labels are together.
-struct Column {
-    /// The full name.
-    name: String,
-    node_type: NodeTypeId,
-    label: NodeLabelMeta,
-    /// The first column of its values among the targets of its node type.
-    first: usize,
-}
-
-impl Column {
-    /// Returns true if a text is the name of the label or of its node type.
-    fn is_named(&self, text: &str) -> bool {
-        let of_type = self.name.split_once(':').map_or(self.name.as_str(), |(of_type, _)| of_type);
-        self.label.name == text || of_type == text
-    }
-}
-
-/// Returns the labels of a graph whose labels are together.
-fn columns(meta: &Meta) -> Vec<Column> {
-    let mut columns = Vec::new();
-    for (t, nodes) in meta.node_types.iter().enumerate() {
-        let mut first = 0;
-        for label in &nodes.more_labels {
-            let name =
-                if label.name.is_empty() { nodes.name.clone() } else { format!("{}:{}", nodes.name, label.name) };
-            columns.push(Column { name, node_type: NodeTypeId(t as u16), label: label.clone(), first });
-            first += label.num_columns() + 1;
-        }
-    }
-    columns
 }
 
 /// Returns the error of settings that do not fit the labels of a graph.
@@ -124,43 +92,73 @@ pub(super) fn heads(meta: &Meta, config: &MultiTrainingConfig) -> Result<Vec<Hea
     if config.targets.is_empty() {
         return Err(fail(meta, "no target is given: give the labels to predict (`target`)".into()));
     }
-    let columns = columns(meta);
+    let labels = TargetLabel::all(meta);
     let mut heads: Vec<Head> = Vec::with_capacity(config.targets.len());
     for target in &config.targets {
-        let name = &target.name;
-        let found: Vec<&Column> = match columns.iter().find(|column| column.name == *name) {
+        let found: Vec<&TargetLabel> = match labels.iter().find(|label| label.name == target.name) {
             Some(exact) => vec![exact],
-            None => columns.iter().filter(|column| column.is_named(name)).collect(),
+            None => labels.iter().filter(|label| label.is_named(&target.name)).collect(),
         };
-        let [Column { name, node_type, label, first }] = found[..] else {
-            let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-            return Err(fail(meta, format!("the target {name} is not one of its labels {}", names.join(", "))));
+        let [label] = found[..] else {
+            let names: Vec<&str> = labels.iter().map(|label| label.name.as_str()).collect();
+            return Err(fail(
+                meta,
+                format!("the target {} is not one of its labels {}", target.name, names.join(", ")),
+            ));
         };
-        if heads.iter().any(|head| head.name == *name) {
+        let name = &label.name;
+        if heads.iter().any(|head| head.name() == name) {
             return Err(fail(meta, format!("the target {name} is given twice: leave one out")));
         }
         if !(target.weight.is_finite() && target.weight > 0.0) {
             return Err(fail(meta, format!("the weight {} of the target {name} is not above 0", target.weight)));
         }
-        let Some(kind) = OutputKind::of_label(label) else {
+        let Some(kind) = label.outputs() else {
             return Err(fail(meta, format!("the target {name} has no classes and no numbers")));
         };
-        let scoring = ScoringConfig { metrics: target.metrics.clone(), ..ScoringConfig::default() };
         let of_target = format!("{}, target {name}", meta.dataset);
-        let objective = Objective::new(target.loss.as_ref(), &scoring, kind, &of_target)?;
-        let first_output =
-            heads.iter().filter(|head| head.node_type == *node_type).map(|head| head.outputs.len()).sum();
+        let objective = Objective::new(target.loss.as_ref(), &target.scoring, kind, &of_target).map_err(of_flags)?;
+        let [_, num_valid, _] = label.meta.split_sizes;
+        objective.check_validation(num_valid as usize).map_err(|error| match of_flags(error) {
+            TrainError::Config { what } => fail(meta, format!("target {name}: {what}")),
+            error => error,
+        })?;
+        let before = heads.iter().filter(|head| head.node_type() == label.node_type);
+        let first_output: usize = before.map(|head| head.outputs.len()).sum();
         heads.push(Head {
-            name: name.clone(),
-            node_type: *node_type,
+            label: label.clone(),
             weight: target.weight,
-            values: *first..first + label.num_columns(),
-            is_class: label.targets.is_none(),
             outputs: first_output..first_output + objective.num_outputs(),
             objective,
         });
     }
     Ok(heads)
+}
+
+/// Returns the error with the names of the settings of targets in the place of the settings of a model for one label.
+fn of_flags(error: TrainError) -> TrainError {
+    let TrainError::Config { mut what } = error else { return error };
+    for setting in ["threshold", "calibrate"] {
+        what = what.replace(&format!("`{setting}"), &format!("`target_{setting}"));
+    }
+    TrainError::Config { what }
+}
+
+/// Checks that a training has nodes for each target.
+///
+/// # Errors
+/// [`TrainError::Config`] with the name of a target without training nodes.
+pub(super) fn check_training_nodes(meta: &Meta, heads: &[Head]) -> Result<(), TrainError> {
+    match heads.iter().find(|head| head.label.meta.split_sizes[0] == 0) {
+        Some(head) => Err(fail(
+            meta,
+            format!(
+                "the target {} has no training nodes: give its label `split_pct`, and partition again",
+                head.name()
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Returns the model that `config` describes for the graph of `graph`: one network with an output layer per node type, whose
@@ -181,9 +179,9 @@ pub fn multi_model_config(graph: &DistGraph, config: &MultiTrainingConfig) -> Re
     let schema = training.schema(meta).map_err(|source| unfit(meta, source))?;
     let mut outputs: Vec<NetworkOutput> = Vec::new();
     for head in &heads {
-        match outputs.iter_mut().find(|output| output.node_type == head.node_type) {
+        match outputs.iter_mut().find(|output| output.node_type == head.node_type()) {
             Some(output) => output.channels += head.outputs.len(),
-            None => outputs.push(NetworkOutput { node_type: head.node_type, channels: head.outputs.len() }),
+            None => outputs.push(NetworkOutput { node_type: head.node_type(), channels: head.outputs.len() }),
         }
     }
     let network = training.network(schema, outputs, true);

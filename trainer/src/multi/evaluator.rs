@@ -7,6 +7,7 @@ use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, SeedTotals, Selection};
 use crate::inference_progress::InferenceProgress;
+use crate::metrics::Decision;
 use crate::models::{GraphSchema, Mode, Network};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::{ScoreState, SeedScores};
@@ -18,6 +19,7 @@ use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::{NodeTypeId, Split};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The scores of a model on the nodes of a split, by target.
@@ -108,12 +110,51 @@ impl<B: GnnBackend> MultiEvaluator<B> {
     }
 }
 
+impl<B: GnnBackend> MultiEvaluator<B> {
+    /// Computes the scores on a split, by the decisions of the scores on the validation data if there are any.
+    fn scores(
+        &self,
+        split: Split,
+        valid: &MultiScores,
+        (model, embeddings): (&Network<B>, &Embeddings),
+        progress: &dyn InferenceProgress,
+        world: &mut ProcessGroup,
+    ) -> Result<MultiScores, TrainError> {
+        let mut states: Vec<ScoreState<'_>> = Vec::with_capacity(self.heads.len());
+        for (at, head) in self.heads.iter().enumerate() {
+            let chosen = valid.targets.get(at).and_then(|(_, scores)| scores.decision.as_ref());
+            states.push(ScoreState::new(split, chosen, &head.objective, progress));
+        }
+        for TypeLoaders { node_type, valid, test } in &self.loaders {
+            let loader = if split == Split::Test { test } else { valid };
+            for batch in tensor_batches::<B>(loader, 0, &self.schema, self.options, &self.device) {
+                let batch = embeddings.fill(batch??, &self.device)?;
+                if let TensorBatch { input: Some(input), target, .. } = batch {
+                    let outputs = outputs_of_type(model, *node_type, input, Mode::Eval)?;
+                    let of_heads = self.heads.iter().zip(&mut states);
+                    for (head, state) in of_heads.filter(|(head, _)| head.node_type() == *node_type) {
+                        let known = head.label.known(&target, split);
+                        state.add(known.map(|known| head.outputs(outputs.clone(), known)));
+                    }
+                }
+                // Meeting at each batch bounds the wait for a slow rank.
+                world.barrier()?;
+            }
+        }
+        let mut targets = Vec::with_capacity(states.len());
+        for (head, state) in self.heads.iter().zip(states) {
+            targets.push((head.name().to_owned(), state.scores(world)?));
+        }
+        Ok(MultiScores { targets })
+    }
+}
+
 /// Returns the node types of targets, in the order of their first targets.
 pub(super) fn node_types(heads: &[Head]) -> Vec<NodeTypeId> {
     let mut types = Vec::new();
     for head in heads {
-        if !types.contains(&head.node_type) {
-            types.push(head.node_type);
+        if !types.contains(&head.node_type()) {
+            types.push(head.node_type());
         }
     }
     types
@@ -126,7 +167,7 @@ impl<B: GnnBackend> Evaluator<B, Network<B>> for MultiEvaluator<B> {
     fn selection(&self) -> Selection {
         let first = &self.heads[0];
         let Selection { metric, higher_is_better } = first.objective.selection();
-        Selection { metric: format!("{} {metric}", first.name), higher_is_better }
+        Selection { metric: format!("{} {metric}", first.name()), higher_is_better }
     }
 
     fn metric_value(&self, scores: &MultiScores) -> Option<f64> {
@@ -137,6 +178,18 @@ impl<B: GnnBackend> Evaluator<B, Network<B>> for MultiEvaluator<B> {
         None
     }
 
+    fn target_decisions(&self, valid: &MultiScores) -> BTreeMap<String, Decision> {
+        let mut decisions = BTreeMap::new();
+        for (name, scores) in &valid.targets {
+            decisions.extend(scores.decision.clone().map(|decision| (name.clone(), decision)));
+        }
+        decisions
+    }
+
+    fn decides(&self) -> bool {
+        self.heads.iter().any(|head| head.objective.rule.decides())
+    }
+
     fn evaluate(
         &self,
         split: Split,
@@ -145,29 +198,18 @@ impl<B: GnnBackend> Evaluator<B, Network<B>> for MultiEvaluator<B> {
         progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<MultiScores, TrainError> {
-        let mut states: Vec<ScoreState<'_>> =
-            self.heads.iter().map(|head| ScoreState::new(split, None, &head.objective, progress)).collect();
-        for TypeLoaders { node_type, valid, test } in &self.loaders {
-            let loader = if split == Split::Test { test } else { valid };
-            for batch in tensor_batches::<B>(loader, 0, &self.schema, self.options, &self.device) {
-                let batch = embeddings.fill(batch??, &self.device)?;
-                if let TensorBatch { input: Some(input), target, .. } = batch {
-                    let outputs = outputs_of_type(model, *node_type, input, Mode::Eval)?;
-                    let of_heads = self.heads.iter().zip(&mut states);
-                    for (head, state) in of_heads.filter(|(head, _)| head.node_type == *node_type) {
-                        let known = head.known(&target, split);
-                        state.add(known.map(|known| head.outputs(outputs.clone(), known)));
-                    }
-                }
-                // Meeting at each batch bounds the wait for a slow rank.
-                world.barrier()?;
-            }
-        }
-        let mut targets = Vec::with_capacity(states.len());
-        for (head, state) in self.heads.iter().zip(states) {
-            targets.push((head.name.clone(), state.scores(world)?));
-        }
-        Ok(MultiScores { targets })
+        self.scores(split, &MultiScores::default(), (model, embeddings), progress, world)
+    }
+
+    fn evaluate_test(
+        &self,
+        valid: &MultiScores,
+        model: &Network<B>,
+        embeddings: &Embeddings,
+        progress: &dyn InferenceProgress,
+        world: &mut ProcessGroup,
+    ) -> Result<MultiScores, TrainError> {
+        self.scores(Split::Test, valid, (model, embeddings), progress, world)
     }
 
     fn result(&self, best_epoch: u64, valid: MultiScores, test: MultiScores) -> MultiResult {
@@ -177,7 +219,7 @@ impl<B: GnnBackend> Evaluator<B, Network<B>> for MultiEvaluator<B> {
         for (head, (_, test)) in self.heads.iter().zip(test.targets) {
             let (_, valid) = valid.next().unwrap_or_default();
             let result = SeedResult::new(best_epoch, head.objective.metrics.first(), valid, test);
-            targets.push(TargetResult { target: head.name.clone(), result });
+            targets.push(TargetResult { target: head.name().to_owned(), result });
         }
         MultiResult { best_epoch, targets }
     }

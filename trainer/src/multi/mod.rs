@@ -4,11 +4,13 @@ mod config;
 mod evaluator;
 mod head;
 mod model_config;
+mod target_label;
 mod task;
 
 pub use config::{MultiTrainingConfig, TargetConfig, multi_model_config};
 pub use evaluator::{MultiEvaluator, MultiResult, MultiScores, TargetResult};
 pub use model_config::{MultiModelConfig, SavedTarget};
+pub use target_label::{KnownNodes, TargetLabel};
 pub use task::MultiTask;
 
 use crate::batch_input::BatchOptions;

@@ -41,8 +41,8 @@ pub struct SavedTarget {
 impl SavedTarget {
     pub(super) fn of(head: &Head) -> Self {
         Self {
-            name: head.name.clone(),
-            node_type: head.node_type,
+            name: head.name().to_owned(),
+            node_type: head.node_type(),
             loss: head.objective.loss.name().to_owned(),
             outputs: head.objective.outputs,
             num_outputs: head.outputs.len(),

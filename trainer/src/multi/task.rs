@@ -1,9 +1,10 @@
 //! Predictions of several targets as a training task.
 
-use super::config::{MultiTrainingConfig, heads};
+use super::config::{MultiTrainingConfig, check_training_nodes, heads};
 use super::evaluator::{GraphTargets, MultiEvaluator, node_types};
-use super::head::{Head, KnownSeeds};
+use super::head::Head;
 use super::outputs_of_type;
+use super::target_label::KnownNodes;
 use crate::batch_input::{BatchOptions, TensorBatch, tensor_batches_from};
 use crate::embeddings::{Embeddings, PulledRows};
 use crate::error::TrainError;
@@ -57,6 +58,7 @@ impl<B: AutodiffGnnBackend> MultiTask<B> {
         let training = &config.training;
         let schema = Arc::new(training.schema(meta)?);
         let mut heads = heads(meta, config)?;
+        check_training_nodes(meta, &heads)?;
         for head in &mut heads {
             let num_classes = head.objective.outputs.width();
             head.objective.loss = head.objective.loss.clone().for_data(|| {
@@ -75,14 +77,6 @@ impl<B: AutodiffGnnBackend> MultiTask<B> {
             let loader = training.train_loader(options.wanted());
             let loader =
                 DistNeighborLoader::new(sampler.clone(), node_type, Seeds::Split(Split::Train), loader, world)?;
-            if loader.total_seeds() == 0 {
-                let what = format!(
-                    "dataset {} has no training nodes of type {}: give its labels `split_pct`, and partition again",
-                    meta.dataset,
-                    meta.node_types[node_type.index()].name
-                );
-                return Err(TrainError::Config { what });
-            }
             num_steps = num_steps.max(loader.num_steps());
             loaders.push((node_type, loader));
         }
@@ -153,7 +147,7 @@ struct SeedsOfType<B: AutodiffBackend> {
     input: ModelInput<B>,
     mode: Mode,
     /// For each target that seeds have: its number, the seeds, and the sum of their weights in its loss.
-    known: Vec<(usize, KnownSeeds, f64)>,
+    known: Vec<(usize, KnownNodes, f64)>,
     num_seeds: usize,
 }
 
@@ -228,8 +222,8 @@ impl<B: AutodiffGnnBackend> Task<B, Network<B>> for MultiTask<B> {
             pulled.append(rows);
             let TensorBatch { input: Some(input), target, .. } = batch else { continue };
             let mut known = Vec::new();
-            for (at, head) in self.heads.iter().enumerate().filter(|(_, head)| head.node_type == node_type) {
-                if let Some(seeds) = head.known(&target, Split::Train) {
+            for (at, head) in self.heads.iter().enumerate().filter(|(_, head)| head.node_type() == node_type) {
+                if let Some(seeds) = head.label.known(&target, Split::Train) {
                     own[at] = weight_of::<B::InnerBackend>(head, &seeds, &self.device)?;
                     known.push((at, seeds, own[at]));
                 }
@@ -264,7 +258,7 @@ impl<B: AutodiffGnnBackend> Task<B, Network<B>> for MultiTask<B> {
 }
 
 /// Returns the sum of the weights of seeds in the loss of a target, which does not depend on the outputs.
-fn weight_of<B: GnnBackend>(head: &Head, seeds: &KnownSeeds, device: &B::Device) -> Result<f64, TrainError> {
+fn weight_of<B: GnnBackend>(head: &Head, seeds: &KnownNodes, device: &B::Device) -> Result<f64, TrainError> {
     let outputs = Tensor::<B, 2>::zeros([seeds.target.num_seeds(), head.outputs.len()], device);
     let sum = head.objective.loss.sum(outputs, &seeds.target).map_err(TrainError::batch)?;
     Ok(sum.weight)
@@ -284,12 +278,9 @@ fn joined<T>(batches: Vec<BatchResult<T>>) -> BatchResult<Vec<T>> {
 
 /// Counts the labels of a target's training nodes in this process's part by class.
 fn count_own_labels(graph: &DistGraph, head: &Head, counts: &mut [u64]) {
-    let nodes = graph.part().nodes(head.node_type);
-    let dim = graph.part().meta().node_types[head.node_type.index()].targets.map_or(0, |targets| targets.dim);
-    let Some(values) = nodes.targets.as_deref().filter(|_| dim > 0 && head.is_class) else { return };
-    for of_node in values.chunks_exact(dim) {
-        if of_node[head.values.end] == f32::from(Split::Train.code()) {
-            counts[of_node[head.values.start] as usize] += 1;
-        }
+    let node_type = head.node_type();
+    let dim = graph.part().meta().node_types[node_type.index()].targets.map_or(0, |targets| targets.dim);
+    if let Some(values) = graph.part().nodes(node_type).targets.as_deref() {
+        head.label.count_classes(values, dim, counts);
     }
 }

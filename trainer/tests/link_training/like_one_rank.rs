@@ -3,6 +3,7 @@
 use super::{Cpu, Log, config, no_layers};
 use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
+use edgecut_dist_loader::NegativePairs;
 use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId};
 use edgecut_partition::Method;
@@ -13,6 +14,7 @@ use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, trai
 use edgecut_trainer::models::{ConvKind, RgcnSettings, SageSettings};
 use edgecut_trainer::{EpochReport, TrainingConfig};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const PEOPLE: usize = 30;
 const THINGS: usize = 14;
@@ -203,6 +205,46 @@ fn ranks_together_train_like_one() {
                     (&first.parameters, &first.embeddings),
                     "{what}: same bits"
                 );
+            }
+        }
+    }
+}
+
+/// Returns the losses of the epochs of a run.
+fn losses_of(run: &Run) -> Vec<f64> {
+    run.epochs.iter().map(|epoch| epoch.loss.expect("a loss")).collect()
+}
+
+#[test]
+fn listed_negatives_and_ranks_of_the_last_epoch_do_not_depend_on_the_layout() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for parts in [1, 2, 3] {
+        write_parts(&graph(), parts, Method::Random, &dir.path().join(parts.to_string()));
+    }
+    let base = config(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), no_layers());
+    let mut training = TrainingConfig { batch_size: 10_000, ..base.training.clone() };
+    training.fit.num_epochs = 4;
+    training.fit.eval_every = 4;
+    let edge_types = vec!["likes".to_owned()];
+    let plain = LinkTrainingConfig { training, num_negatives: 3, exclude_positives: true, edge_types, ..base };
+    let listed = (0..PEOPLE as u32).map(|person| (person, (person * 5 + 3) % THINGS as u32)).collect();
+    let given = LinkTrainingConfig {
+        negative_pairs: Some(Arc::new(NegativePairs::new(listed))),
+        ranked_negatives: Some("2-4".parse().expect("ranks")),
+        max_given_negatives: Some(2),
+        ..plain.clone()
+    };
+    let first = dir.path().join("1");
+    let drawn = losses_of(&train(&first, 1, &plain)[0]);
+    let listed = losses_of(&train(&first, 1, &LinkTrainingConfig { ranked_negatives: None, ..given.clone() })[0]);
+    let expected = losses_of(&train(&first, 1, &given)[0]);
+    // The first epoch has no ranks.
+    assert!(listed[0] != drawn[0] && expected[0] == listed[0] && expected[1] != listed[1], "{expected:?} {listed:?}");
+    for (parts, ranks) in [(1, 2), (2, 2), (2, 3), (3, 2), (3, 3)] {
+        for run in train(&dir.path().join(parts.to_string()), ranks, &given) {
+            for (found, expected) in losses_of(&run).into_iter().zip(&expected) {
+                let off = (found - expected).abs();
+                assert!(off < 1e-4 * expected, "{ranks} ranks on {parts} parts: {found} instead of {expected}");
             }
         }
     }

@@ -4,7 +4,6 @@ use crate::args::not_negative;
 use crate::exit::UsageError;
 use crate::settings::named::{Named, ParseError};
 use crate::settings::shared_flags::{as_text, as_text_if_given};
-use anyhow::Context;
 use clap::Args;
 use edgecut_trainer::ScoringConfig;
 use edgecut_trainer::loss::{AnyLoss, ClassWeights, CrossEntropy, Loss, LossSettings};
@@ -81,14 +80,8 @@ impl ObjectiveArgs {
     /// # Errors
     /// [`UsageError`] for a name that no class has, and the errors of [`loss`](Self::loss).
     pub(crate) fn loss_of_classes(&self, names: Option<&[String]>) -> anyhow::Result<Option<AnyLoss>> {
-        let ClassWeights::Named(_) = self.class_weights else { return Ok(self.loss()?) };
-        let names = names.context(
-            "--class-weights names classes, but the data has no names of classes (transforms.json of parts from tables): give \
-             a number per class",
-        )?;
-        let class_weights = self.class_weights.of_names(names);
-        let class_weights = class_weights.map_err(|why| UsageError(format!("--class-weights: {why}")))?;
-        Ok(Self { class_weights, ..self.clone() }.loss()?)
+        let loss = self.loss()?.map(|loss| loss.with_class_names(names));
+        Ok(loss.transpose().map_err(UsageError)?)
     }
 }
 

@@ -5,8 +5,9 @@ use crate::saved_model::read_on_rank_0;
 use crate::settings::flags::Flags;
 use anyhow::{Context, bail};
 use clap::Args;
+use edgecut_cli::message;
 use edgecut_cluster::ProcessGroup;
-use edgecut_graph::{LabelId, Meta, Part};
+use edgecut_graph::{LabelId, Meta, NodeTypeId, NodeTypeMeta, Part};
 use edgecut_trainer::model_file::TrainedOn;
 use serde::Serialize;
 use std::path::Path;
@@ -18,8 +19,8 @@ pub(crate) enum WantedLabels<'a> {
     First,
     /// The labels that a training or an evaluation predicts.
     OfTask(TaskLabels<'a>),
-    /// The label of a prediction: the given one, or the only one of the model.
-    OfPrediction { target: Option<&'a str>, model: &'a Path },
+    /// The labels of a prediction: the given ones, or else all labels of the model.
+    OfPrediction { targets: &'a [String], model: &'a Path },
 }
 
 /// The labels that a training or an evaluation predicts: the given ones, or else the labels of the model.
@@ -62,15 +63,13 @@ impl LabelFlags for TargetArgs {
 impl<S, P> LabelFlags for Flags<S, P> {}
 
 /// The labels that a run has chosen.
-pub(crate) struct ChosenLabels {
-    /// Empty for the first labels.
-    ids: Vec<LabelId>,
-    together: bool,
-}
-
-impl ChosenLabels {
+pub(crate) enum ChosenLabels {
     /// The first label of each node type.
-    const FIRST: Self = Self { ids: Vec::new(), together: false };
+    First,
+    One(LabelId),
+    Together(Vec<LabelId>),
+    /// No label, since the graph lacks the labels of a model.
+    None,
 }
 
 impl WantedLabels<'_> {
@@ -80,26 +79,70 @@ impl WantedLabels<'_> {
     /// [`UsageError`] for a flag that names no label, for a label twice, and for other labels than the labels of the model.
     pub(crate) fn find(&self, meta: &Meta, world: &mut ProcessGroup) -> anyhow::Result<ChosenLabels> {
         match self {
-            Self::First => Ok(ChosenLabels::FIRST),
+            Self::First => Ok(ChosenLabels::First),
             Self::OfTask(labels) => labels.find(meta, world),
-            Self::OfPrediction { target, model } => {
+            Self::OfPrediction { targets, model } => {
                 let names = names_of(model, world).context("--load-model")?;
-                let name = match (target, &names[..]) {
-                    (Some(target), names) => position(target, names, model).map(|at| &names[at])?,
-                    (None, [only]) => only,
-                    (None, _) => return Ok(ChosenLabels::FIRST),
-                };
-                // A graph of new data may lack the label.
-                let ids = meta.find_label(name).ok().into_iter().collect();
-                Ok(ChosenLabels { ids, together: false })
+                let chosen: Vec<String> =
+                    positions(targets, &names, model)?.into_iter().map(|at| names[at].clone()).collect();
+                // A graph of new data may lack labels.
+                let Found { ids, absent } = Found::of(&chosen, meta, model, world.rank() == 0);
+                Ok(match (&chosen[..], &ids[..]) {
+                    ([], _) => ChosenLabels::First,
+                    (_, []) if absent.is_empty() => ChosenLabels::First,
+                    (_, []) => ChosenLabels::None,
+                    ([_], [only]) => ChosenLabels::One(*only),
+                    _ => ChosenLabels::Together(ids),
+                })
             }
         }
     }
 }
 
+/// The labels of a model in a graph.
+struct Found {
+    ids: Vec<LabelId>,
+    /// The names of labels that the graph does not have.
+    absent: Vec<String>,
+}
+
+impl Found {
+    /// Finds the labels of a model by their names. The only label of a type may have no name in the graph, of which a line tells
+    /// if `tells`.
+    fn of(names: &[String], meta: &Meta, model: &Path, tells: bool) -> Self {
+        let mut found = Self { ids: Vec::new(), absent: Vec::new() };
+        for name in names {
+            if let Ok(id) = meta.find_label(name) {
+                found.ids.push(id);
+                continue;
+            }
+            let of_type = name.split_once(':').map_or(name.as_str(), |(of_type, _)| of_type);
+            let unnamed = meta.node_types.iter().position(|nodes| {
+                nodes.name == of_type
+                    && nodes.is_labeled()
+                    && nodes.label_name.is_none()
+                    && nodes.more_labels.is_empty()
+            });
+            match unnamed {
+                Some(t) => {
+                    found.ids.push(LabelId { node_type: NodeTypeId(t as u16), label: 0 });
+                    if tells {
+                        message!(
+                            "note: the label of node type {of_type} has no name in the parts, and is taken for {name} of the \
+                             model {}",
+                            model.display()
+                        );
+                    }
+                }
+                None => found.absent.push(name.clone()),
+            }
+        }
+        found
+    }
+}
+
 impl TaskLabels<'_> {
     fn find(&self, meta: &Meta, world: &mut ProcessGroup) -> anyhow::Result<ChosenLabels> {
-        let together = self.together;
         let mut given: Vec<LabelId> = Vec::with_capacity(self.given.len());
         for flag in &self.given {
             let id = meta.find_label(flag).map_err(|why| UsageError(format!("--target {why}")))?;
@@ -108,10 +151,9 @@ impl TaskLabels<'_> {
             }
             given.push(id);
         }
-        let Some(path) = self.model else { return Ok(ChosenLabels { ids: given, together }) };
+        let Some(path) = self.model else { return Ok(self.chosen(given)) };
         let names = names_of(path, world)?;
-        // A graph of new data may lack the labels, and models for one label are evaluated on the only label then.
-        let of_model: Vec<LabelId> = names.iter().filter_map(|name| meta.find_label(name).ok()).collect();
+        let Found { ids: of_model, absent } = Found::of(&names, meta, path, world.rank() == 0);
         if !given.is_empty() && !names.is_empty() && given != of_model {
             bail!(UsageError(format!(
                 "--target {}: the model {} predicts {}: leave the flag out, or load another model",
@@ -120,8 +162,24 @@ impl TaskLabels<'_> {
                 names.join(", ")
             )));
         }
-        let ids = if of_model.len() == names.len() && !names.is_empty() { of_model } else { given };
-        Ok(ChosenLabels { ids, together })
+        // A graph without labels is an error of the evaluation.
+        let is_labeled = meta.node_types.iter().any(NodeTypeMeta::is_labeled);
+        if let Some(name) = absent.first().filter(|_| is_labeled) {
+            bail!(
+                "the model {} predicts {name}, but the graph has no such label: evaluate it on parts of tables with this label",
+                path.display()
+            );
+        }
+        Ok(self.chosen(if absent.is_empty() && !names.is_empty() { of_model } else { given }))
+    }
+
+    /// Returns the choice of labels.
+    fn chosen(&self, ids: Vec<LabelId>) -> ChosenLabels {
+        match &ids[..] {
+            [] => ChosenLabels::First,
+            _ if self.together => ChosenLabels::Together(ids),
+            [first, ..] => ChosenLabels::One(*first),
+        }
     }
 }
 
@@ -131,11 +189,27 @@ fn names_of(path: &Path, world: &mut ProcessGroup) -> anyhow::Result<Vec<String>
     Ok(TrainedOn::of_file(&bytes, path)?.unwrap_or_default().labels)
 }
 
+/// Returns the positions of targets among the targets of a model, of all of them if none is given.
+///
+/// # Errors
+/// [`UsageError`] for another target, and for a target twice.
+pub(crate) fn positions(targets: &[String], names: &[String], path: &Path) -> anyhow::Result<Vec<usize>> {
+    let mut found = Vec::with_capacity(targets.len());
+    for target in targets {
+        let at = position(target, names, path)?;
+        if found.contains(&at) {
+            bail!(UsageError(format!("--target {target}: it is given twice: leave one out")));
+        }
+        found.push(at);
+    }
+    Ok(if targets.is_empty() { (0..names.len()).collect() } else { found })
+}
+
 /// Returns the position of a target among the targets of a model: `TYPE:LABEL`, or a label that one of them alone has.
 ///
 /// # Errors
 /// [`UsageError`] for another target.
-pub(crate) fn position(target: &str, names: &[String], path: &Path) -> anyhow::Result<usize> {
+fn position(target: &str, names: &[String], path: &Path) -> anyhow::Result<usize> {
     let mut found = Vec::new();
     for (at, name) in names.iter().enumerate() {
         if name == target || name.split_once(':').is_some_and(|(_, label)| label == target) {
@@ -159,10 +233,11 @@ pub(crate) fn position(target: &str, names: &[String], path: &Path) -> anyhow::R
 impl ChosenLabels {
     /// Puts the labels in the place of the first ones.
     pub(crate) fn of_part(&self, part: Part) -> Part {
-        match &self.ids[..] {
-            [] => part,
-            ids if self.together => part.with_labels_together(ids),
-            [first, ..] => part.with_label(*first),
+        match self {
+            Self::First => part,
+            Self::One(label) => part.with_label(*label),
+            Self::Together(labels) => part.with_labels_together(labels),
+            Self::None => part.with_labels_together(&[]),
         }
     }
 
@@ -173,12 +248,14 @@ impl ChosenLabels {
     pub(crate) fn check_servers(&self, meta: &Meta) -> anyhow::Result<()> {
         let num_labels: usize =
             meta.node_types.iter().filter(|nodes| nodes.is_labeled()).map(|nodes| 1 + nodes.more_labels.len()).sum();
-        match self.ids.first() {
-            Some(label) if num_labels > 1 || self.together => bail!(UsageError(format!(
-                "--target {}: servers do not choose labels: read the parts by --dataset-root-dir instead of --servers",
-                meta.label_name(*label)
-            ))),
-            _ => Ok(()),
-        }
+        let label = match self {
+            Self::One(label) if num_labels > 1 => label,
+            Self::Together(labels) => &labels[0],
+            Self::First | Self::One(_) | Self::None => return Ok(()),
+        };
+        bail!(UsageError(format!(
+            "--target {}: servers do not choose labels: read the parts by --dataset-root-dir instead of --servers",
+            meta.label_name(*label)
+        )))
     }
 }

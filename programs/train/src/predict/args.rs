@@ -56,9 +56,10 @@ pub(crate) struct PredictArgs {
     /// with a table]
     #[arg(long, value_name = "TYPE", help_heading = "Prediction")]
     pub(crate) node_type: Option<String>,
-    /// Target to predict, of a model of `train multi`: TYPE:LABEL, or LABEL
-    #[arg(long, value_name = "[TYPE:]LABEL", help_heading = "Prediction")]
-    pub(crate) target: Option<String>,
+    /// Targets to predict, of a model of `train multi`, separated by commas: TYPE:LABEL, or LABEL. Several ones have files of
+    /// their own, such as predictions-target-TYPE__LABEL.csv [default: all targets]
+    #[arg(long, value_name = "[TYPE:]LABEL,…", value_delimiter = ',', help_heading = "Prediction")]
+    pub(crate) target: Vec<String>,
     /// Write a row per graph of a set of graphs, for models of `train graph`: all, or a .npy file of graph ids. The set
     /// is --dataset NAME in --dataset-root-dir [default: data], as in `train graph`
     #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]

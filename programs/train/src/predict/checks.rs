@@ -103,7 +103,7 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--ogb-submission", args.ogb_submission.is_some(), &[Nodes]),
         ("--nodes", args.nodes != "all", &[Nodes, Explanations]),
         ("--node-type", args.node_type.is_some(), &[Nodes, Table]),
-        ("--target", args.target.is_some(), &[Nodes, Explanations]),
+        ("--target", !args.target.is_empty(), &[Nodes, Explanations]),
         ("--layer", args.layer.is_some(), &[Nodes]),
         ("--num-neighbors", args.num_neighbors.is_some(), &[Nodes, Edges, Explanations]),
         ("--time-attr", args.time_attr.is_some(), &[Nodes, Edges, Explanations]),

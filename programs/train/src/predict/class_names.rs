@@ -22,10 +22,20 @@ impl ClassNames {
         node_type: NodeTypeId,
         form: Form,
     ) -> anyhow::Result<Option<Self>> {
+        Self::of_label(args, meta, (node_type, meta.node_types[node_type.index()].label_name.as_deref()), form)
+    }
+
+    /// Like [`of_nodes`](Self::of_nodes), for a label that may be one of several.
+    pub(super) fn of_label(
+        args: &PredictArgs,
+        meta: &Meta,
+        (node_type, label): (NodeTypeId, Option<&str>),
+        form: Form,
+    ) -> anyhow::Result<Option<Self>> {
         if form != Form::Class {
             return Ok(None);
         }
-        Ok(class_names::of_nodes(args.part.dataset_root_dir.as_deref(), meta, node_type)?.map(Self))
+        Ok(class_names::of_label(args.part.dataset_root_dir.as_deref(), meta, node_type, label)?.map(Self))
     }
 
     /// Like [`of_nodes`](Self::of_nodes), for edges.

@@ -10,7 +10,7 @@ use super::model::{Opened, model_of, open};
 use super::node_names::{FoundNames, NodeNames};
 use super::nodes::node_type_of;
 use super::progress::Progress;
-use super::selection::Selection;
+use super::selection::{Selection, Splits};
 use super::values::{Form, Values};
 use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
@@ -48,7 +48,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let selection = Selection::read(args)?;
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selection.checksum() };
-    let labels = WantedLabels::OfPrediction { target: args.target.as_deref(), model: &args.load_model };
+    let labels = WantedLabels::OfPrediction { targets: &args.target, model: &args.load_model };
     graph_session::run(&args.job, &args.part, rank, labels, &flags, |job| {
         let start = Instant::now();
         let progress = Progress::new(&args.job, job.world.rank());
@@ -76,6 +76,13 @@ fn of_nodes<B: TrainingBackend>(
     let graph = job.graph.clone();
     let meta = graph.part().meta();
     let Opened { saved, model, sampler } = open::<B>(args, Some(meta), job.world, device)?;
+    if let [first, _, ..] = &model.targets()[..] {
+        bail!(UsageError(format!(
+            "--explain explains the predictions of one target: choose one of the model {} by --target, such as {}",
+            args.load_model.display(),
+            first.saved.name
+        )));
+    }
     let classified = model.classified().and_then(|_| node_type_of(args, meta, &*model as &dyn OpenModel<B>));
     let (Some(Open { model, config, embeddings, outputs }), Some(node_type)) =
         (model_of::<NodeTask, B>(model), classified)
@@ -88,7 +95,7 @@ fn of_nodes<B: TrainingBackend>(
     };
     let root = args.part.dataset_root_dir.as_deref();
     let listed = selection.listed(node_type, root, job)?;
-    let ids = match selection.ids(listed, &graph, node_type, job.world)? {
+    let ids = match selection.ids(listed, &graph, (node_type, Splits::OfGraph), job.world)? {
         Some(ids) => ids,
         None => (0..meta.node_types[node_type.index()].book.num_nodes() as u32).collect(),
     };
@@ -104,7 +111,7 @@ fn of_nodes<B: TrainingBackend>(
     let targets = Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], classes };
     let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
     let mut failure = Failure::default();
-    let request = request(args, sampler, saved.decision());
+    let request = request(args, sampler, saved.decision_of_nodes(outputs)?);
     let prediction = PredictionJob { graph: &graph, world: job.world, device, progress };
     let done =
         B::explain_nodes(prediction, (&model, &config), (&embeddings).into(), nodes, &request, &mut |found, world| {

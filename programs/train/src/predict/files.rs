@@ -23,6 +23,19 @@ const ARRAYS: [&str; 4] = ["node_ids.npy", "graph_ids.npy", "source_ids.npy", "d
 /// The names of edge types beside their relation vectors.
 pub(super) const RELATION_NAMES: &str = "relation_names.json";
 
+/// The part of a name after which the name of one of several targets follows.
+const OF_TARGET: &str = "-target-";
+
+/// Returns the end of the names of the files of one of several targets.
+pub(super) fn of_target(target: &str) -> String {
+    format!("{OF_TARGET}{}", target.replace(':', "__"))
+}
+
+/// Returns a name without the target at its end.
+fn without_target(stem: &str) -> &str {
+    stem.split_once(OF_TARGET).filter(|(_, target)| !target.is_empty()).map_or(stem, |(stem, _)| stem)
+}
+
 /// Returns true for the names of files that this command writes.
 pub(crate) fn is_output(name: &str) -> bool {
     let is_submission = Submission::value_variants().iter().any(|submission| submission.file_name() == name);
@@ -30,17 +43,19 @@ pub(crate) fn is_output(name: &str) -> bool {
         return true;
     }
     match name.rsplit_once('.') {
-        Some((stem, "npy")) => STEMS.contains(&stem),
-        Some((stem, "csv" | "parquet")) => STEMS.contains(&stem) || is_stem_of_rank(stem),
+        Some((stem, "npy")) => [&STEMS[..], &["node_ids"]].concat().contains(&without_target(stem)),
+        Some((stem, "csv" | "parquet")) => STEMS.contains(&without_target(stem)) || is_stem_of_rank(stem),
         _ => false,
     }
 }
 
 /// Returns true for names that [`stem_of_rank`] returns.
 fn is_stem_of_rank(stem: &str) -> bool {
-    let numbers = STEMS.iter().find_map(|known| stem.strip_prefix(known)?.strip_prefix('-')?.split_once("-of-"));
-    let Some((rank, ranks)) = numbers else { return false };
-    [rank, ranks].iter().all(|text| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit()))
+    let Some((stem, ranks)) = stem.rsplit_once("-of-") else { return false };
+    let Some((stem, rank)) = stem.rsplit_once('-') else { return false };
+    let are_numbers =
+        [rank, ranks].iter().all(|text| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit()));
+    are_numbers && STEMS.contains(&without_target(stem))
 }
 
 /// Returns the name of the file of a rank, without its format.
@@ -310,11 +325,28 @@ mod tests {
 
     #[test]
     fn only_names_of_this_command_are_outputs() {
-        for name in ["predictions.npy", "top_k-00001-of-00002.csv", "scores.parquet", "y_pred_mag240m.npz"] {
+        let of_target = of_target("user:a-target-of-10000-of-00002");
+        for name in [
+            "predictions.npy",
+            "top_k-00001-of-00002.csv",
+            "scores.parquet",
+            "y_pred_mag240m.npz",
+            &format!("predictions{of_target}.csv"),
+            &format!("predictions{of_target}-00001-of-00002.parquet"),
+            &format!("node_ids{of_target}.npy"),
+        ] {
             assert!(is_output(name), "{name}");
         }
-        for name in ["predictions_of_last_year.csv", "scores-1-of-2.csv", "top_k-00000-of-00001.npy", "x.npy", "scores"]
-        {
+        for name in [
+            "predictions_of_last_year.csv",
+            "scores-1-of-2.csv",
+            "top_k-00000-of-00001.npy",
+            "x.npy",
+            "scores",
+            "predictions-target-.csv",
+            "predictions-user__churn.csv",
+            "node_ids-target-user.csv",
+        ] {
             assert!(!is_output(name), "{name}");
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn open<'a, B: TrainingBackend>(
     let mut saved =
         SavedModel::read(&args.load_model, precision, args.new_embeddings, world).context("--load-model")?;
     saved.seed = args.seed.unwrap_or(0);
-    saved.target = args.target.as_deref();
+    saved.targets = &args.target;
     let model = open_model::<B>(&saved, device)?;
     let sampler = sampler(args, model.leaves_out_targets(), saved.trained_on.as_ref())?;
     if let Some(meta) = graph {

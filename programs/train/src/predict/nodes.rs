@@ -2,18 +2,18 @@
 
 use super::args::{Format, PredictArgs, Rows};
 use super::class_names::ClassNames;
-use super::files::{Columns, NamedColumns, RowsFile, Table, USER_ID, stem_of_rank, write_ids};
+use super::files::{Columns, NamedColumns, RowsFile, Table, USER_ID, of_target, stem_of_rank, write_ids};
 use super::model::{Opened, open};
 use super::progress::Progress;
-use super::selection::Selection;
+use super::selection::{Selection, Splits};
 use super::values::{Form, Values};
 use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::exit::UsageError;
 use crate::id_map_file::{UserColumn, UserIds};
 use crate::job::graph_session::{self, GraphSession};
-use crate::job::labels::WantedLabels;
+use crate::job::labels::{WantedLabels, positions};
 use crate::job::process_role::Rank;
-use crate::saved_model::OpenModel;
+use crate::saved_model::{OpenModel, SavedModel, TargetOutputs};
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistRows, NodeFields};
@@ -22,8 +22,12 @@ use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::{AnyLoss, OutputKind, Target};
 use edgecut_trainer::metrics::{Decision, Metric, OutputRows};
+use edgecut_trainer::multi::TargetLabel;
 use serde::Serialize;
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The number of nodes whose rows are written at once.
@@ -34,64 +38,60 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let scratch_dir = scratch_dir(args)?;
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selection.checksum() };
-    let labels = WantedLabels::OfPrediction { target: args.target.as_deref(), model: &args.load_model };
+    let labels = WantedLabels::OfPrediction { targets: &args.target, model: &args.load_model };
     graph_session::run(&args.job, &args.part, rank, labels, &flags, |job| {
         let start = Instant::now();
-        let Computed { rows, columns, decision, task, listed } =
-            compute::<B>(args, &selection, scratch_dir, job, device)?;
+        let computed = compute::<B>(args, &selection, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
-        // A submission has the order of the file.
-        let submitted = listed.clone().filter(|_| args.ogb_submission.is_some());
-        let selected = selection.ids(listed, rows.node(), rows.node_type(), job.world)?;
-        if let Some(ids) = &selected
-            && ids.is_empty()
-        {
-            bail!("--nodes {}: there are no such nodes", args.nodes);
-        }
-        if let Some(submission) = args.ogb_submission {
-            let ids = submitted.as_deref().or(selected.as_deref()).unwrap_or_default();
-            submission.check(ids.len(), &args.nodes)?;
-            submission.write(&args.out, &rows, ids, job.world)?;
-        }
-        let num_nodes = write(args, (&rows, columns, &decision), selected.as_deref(), job)?;
-        let mut scores = None;
-        if let Some(outputs) = task {
-            scores = scores_of(&rows, outputs, &decision, job)?;
+        let mut written = Vec::with_capacity(computed.len());
+        for Computed { target, listed } in computed {
+            written.push(write_target(args, &target, &selection, listed, job)?);
         }
         if job.world.rank() == 0 {
-            report(args, num_nodes, scores, compute_seconds)?;
+            report(args, written, compute_seconds)?;
         }
         Ok(())
     })?;
     old.remove()
 }
 
-/// The rows of all nodes.
-struct Computed {
-    rows: DistRows,
+/// The rows of all nodes of a type for a target of the model.
+struct TargetRows {
+    /// The full name of the target; `None` for the only one.
+    name: Option<String>,
+    rows: Arc<DistRows>,
+    /// The columns of the target in the rows.
+    range: Range<usize>,
     columns: Columns,
     /// The thresholds and the temperature of the model.
     decision: Decision,
-    /// The meaning of the rows; `None` for embeddings.
-    task: Option<OutputKind>,
-    /// The nodes that a file lists.
+    /// The meaning of the columns; `None` for embeddings.
+    outputs: Option<OutputKind>,
+    /// The label of one of several targets; `None` for the only target, and if the graph lacks the label.
+    label: Option<TargetLabel>,
+}
+
+/// The rows of a target, and the nodes of its type that a file lists.
+struct Computed {
+    target: TargetRows,
     listed: Option<Vec<u32>>,
 }
 
-/// Computes the rows of all nodes.
+/// Computes the rows of all nodes for each target.
 fn compute<B: TrainingBackend>(
     args: &PredictArgs,
     selection: &Selection,
     scratch_dir: PathBuf,
     job: &mut GraphSession<'_>,
     device: &B::Device,
-) -> anyhow::Result<Computed> {
+) -> anyhow::Result<Vec<Computed>> {
     let files = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
     let wanted = match args.output {
         Rows::Embedding => WantedRows::Layer(args.layer.map(|layer| layer as usize)),
         _ => WantedRows::Logits,
     };
-    let Opened { saved, model, sampler } = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
+    let meta = job.graph.part().meta().clone();
+    let Opened { saved, model, sampler } = open::<B>(args, Some(&meta), job.world, device)?;
     let neighborhoods = match sampler {
         None => Neighborhoods::LayerWise(files),
         Some(sampler) => Neighborhoods::Sampled {
@@ -102,12 +102,16 @@ fn compute<B: TrainingBackend>(
             files,
         },
     };
-    let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
-    if let Some(why) = model.refuses_nodes(&config.wanted) {
+    if let Some(why) = model.refuses_nodes(&wanted) {
         bail!(UsageError(format!("--load-model {}: {why}", args.load_model.display())));
     }
-    let task = if args.output == Rows::Embedding { None } else { model.outputs() };
-    if let Some(outputs) = task {
+    let targets = model.targets();
+    if wanted == WantedRows::Logits && !targets.is_empty() {
+        return compute_targets(args, selection, (&*model, targets, &saved), &neighborhoods, job, device);
+    }
+    let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
+    let outputs = if args.output == Rows::Embedding { None } else { model.outputs() };
+    if let Some(outputs) = outputs {
         let form = Form::new(args.output, outputs)?;
         if args.ogb_submission.is_some() && form != Form::Class {
             let what = "--ogb-submission contains classes, which the model does not predict: leave it out";
@@ -116,7 +120,7 @@ fn compute<B: TrainingBackend>(
     }
     let mut listed = None;
     // Unknown ids are found before anything is computed. Another error follows if the node type is not known.
-    if let Some(node_type) = node_type_of(args, job.graph.part().meta(), &*model) {
+    if let Some(node_type) = node_type_of(args, &meta, &*model) {
         listed = selection.listed(node_type, args.part.dataset_root_dir.as_deref(), job)?;
     }
     if let (Some(submission), Some(listed)) = (args.ogb_submission, &listed) {
@@ -125,13 +129,163 @@ fn compute<B: TrainingBackend>(
     }
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
-    let rows = model.node_rows(job, &config)?;
+    let rows = Arc::new(model.node_rows(job, &config)?);
     progress.finish();
-    let columns = match task {
+    let columns = match outputs {
         Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,
         None => Columns::of_numbers(&["node_id"], "embedding", rows.dim()),
     };
-    Ok(Computed { rows, columns, decision: saved.decision(), task, listed })
+    let range = 0..rows.dim();
+    let decision = saved.decision_of_nodes(outputs)?;
+    let target = TargetRows { name: None, rows, range, columns, decision, outputs, label: None };
+    Ok(vec![Computed { target, listed }])
+}
+
+/// Computes the outputs of a model for several targets. The targets of a node type share its rows.
+fn compute_targets<B: TrainingBackend>(
+    args: &PredictArgs,
+    selection: &Selection,
+    (model, mut targets, saved): (&dyn OpenModel<B>, Vec<TargetOutputs>, &SavedModel<'_>),
+    neighborhoods: &Neighborhoods,
+    job: &mut GraphSession<'_>,
+    device: &B::Device,
+) -> anyhow::Result<Vec<Computed>> {
+    if args.ogb_submission.is_some() {
+        bail!(UsageError("--ogb-submission contains the classes of one target: choose one by --target".into()));
+    }
+    let meta = job.graph.part().meta().clone();
+    let names: Vec<String> = targets.iter().map(|target| target.saved.name.clone()).collect();
+    let chosen = positions(&args.target, &names, &args.load_model)?;
+    let mut at = 0..targets.len();
+    targets.retain(|_| at.next().is_some_and(|at| chosen.contains(&at)));
+    let mut node_types: Vec<NodeTypeId> = Vec::new();
+    let mut files = BTreeSet::new();
+    for TargetOutputs { saved, .. } in &targets {
+        if !files.insert(of_target(&saved.name)) {
+            bail!("the target {} has the file of another one: predict one of them by --target", saved.name);
+        }
+        Form::new(args.output, saved.outputs).map_err(|UsageError(why)| {
+            UsageError(format!("{why}. Choose targets by --target: {} has none", saved.name))
+        })?;
+        if !node_types.contains(&saved.node_type) {
+            node_types.push(saved.node_type);
+        }
+    }
+    if let Some(name) = &args.node_type {
+        bail!(UsageError(format!(
+            "--node-type {name} selects the nodes of embeddings: choose the predictions of a model for several targets by \
+             --target"
+        )));
+    }
+    let mut labels = Vec::with_capacity(targets.len());
+    for TargetOutputs { saved, .. } in &targets {
+        labels.push(TargetLabel::find(&meta, &saved.name));
+    }
+    // Unknown ids are found before anything is computed.
+    let mut listed = Vec::with_capacity(node_types.len());
+    for node_type in &node_types {
+        listed.push(selection.listed(*node_type, args.part.dataset_root_dir.as_deref(), job)?);
+    }
+    let progress = Progress::new(&args.job, job.world.rank());
+    let prediction = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
+    let mut rows = Vec::with_capacity(node_types.len());
+    for of_type in model.rows_of_types(prediction, &node_types, neighborhoods)? {
+        rows.push(Arc::new(of_type));
+    }
+    progress.finish();
+    let mut computed = Vec::with_capacity(targets.len());
+    for (TargetOutputs { saved: target, columns: range }, label) in targets.into_iter().zip(labels) {
+        let at = node_types.iter().position(|node_type| *node_type == target.node_type).context("rows of a target")?;
+        let target = TargetRows {
+            rows: rows[at].clone(),
+            columns: Columns::of_outputs(&["node_id"], args.output, target.outputs, range.len())?,
+            range,
+            decision: saved.decision_of(&target.name, target.outputs)?,
+            outputs: Some(target.outputs),
+            name: Some(target.name),
+            label,
+        };
+        computed.push(Computed { target, listed: listed[at].clone() });
+    }
+    Ok(computed)
+}
+
+/// The nodes of a target that are written, and their scores.
+struct Written {
+    target: Option<String>,
+    nodes: usize,
+    scores: Option<Scores>,
+}
+
+/// Writes the rows of the selected nodes for a target, and computes its scores. Every rank must call this.
+fn write_target(
+    args: &PredictArgs,
+    target: &TargetRows,
+    selection: &Selection,
+    listed: Option<Vec<u32>>,
+    job: &mut GraphSession<'_>,
+) -> anyhow::Result<Written> {
+    let rows = &target.rows;
+    // A submission has the order of the file.
+    let submitted = listed.clone().filter(|_| args.ogb_submission.is_some());
+    let selected = selection.ids(listed, rows.node(), (rows.node_type(), target.splits()), job.world)?;
+    if let Some(ids) = &selected
+        && ids.is_empty()
+    {
+        let of_target = target.name.as_ref().map(|name| format!(" of the target {name}")).unwrap_or_default();
+        bail!("--nodes {}: there are no such nodes{of_target}", args.nodes);
+    }
+    if let Some(submission) = args.ogb_submission {
+        let ids = submitted.as_deref().or(selected.as_deref()).unwrap_or_default();
+        submission.check(ids.len(), &args.nodes)?;
+        submission.write(&args.out, rows, ids, job.world)?;
+    }
+    let nodes = write(args, target, selected.as_deref(), job)?;
+    let scores = if target.outputs.is_some() { scores_of(target, job)? } else { None };
+    Ok(Written { target: target.name.clone(), nodes, scores })
+}
+
+impl TargetRows {
+    fn splits(&self) -> Splits<'_> {
+        match (&self.name, &self.label) {
+            (None, _) => Splits::OfGraph,
+            (Some(_), Some(label)) => Splits::OfLabel(label),
+            (Some(_), None) => Splits::Unknown,
+        }
+    }
+
+    /// Returns the end of the names of its files.
+    fn ending(&self) -> String {
+        self.name.as_deref().map(of_target).unwrap_or_default()
+    }
+
+    /// Returns the outputs for nodes, which are global ids, row by row.
+    fn pull(&self, nodes: &[u32]) -> anyhow::Result<Vec<f32>> {
+        let all = self.rows.node().handle().block_on(self.rows.pull(nodes))?;
+        let dim = self.rows.dim();
+        if self.range == (0..dim) {
+            return Ok(all);
+        }
+        Ok(all.chunks_exact(dim).flat_map(|row| row[self.range.clone()].iter().copied()).collect())
+    }
+
+    /// Returns the values to write for nodes, which are global ids.
+    fn values(&self, nodes: &[u32]) -> anyhow::Result<Values> {
+        Ok(Values::of(self.pull(nodes)?, self.range.len(), self.columns.form, &self.decision))
+    }
+
+    /// Returns the names of the classes that are written, if the tables have them.
+    fn classes(&self, args: &PredictArgs, meta: &Meta) -> anyhow::Result<Option<ClassNames>> {
+        let node_type = self.rows.node_type();
+        let Some(label) = &self.label else {
+            return match self.name {
+                None => ClassNames::of_nodes(args, meta, node_type, self.columns.form),
+                Some(_) => Ok(None),
+            };
+        };
+        let name = Some(label.meta.name.as_str()).filter(|name| !name.is_empty());
+        ClassNames::of_label(args, meta, (node_type, name), self.columns.form)
+    }
 }
 
 /// Returns the node type of `--node-type`, or that which the model classifies, or the only one.
@@ -149,18 +303,21 @@ pub(super) fn node_type_of<B: TrainingBackend>(
 /// Writes the rows of the selected nodes, all if there is no list. Returns their number.
 fn write(
     args: &PredictArgs,
-    (rows, columns, decision): (&DistRows, Columns, &Decision),
+    target: &TargetRows,
     selected: Option<&[u32]>,
     job: &mut GraphSession<'_>,
 ) -> anyhow::Result<usize> {
+    let TargetRows { rows, columns, .. } = target;
+    let columns = *columns;
     let num_nodes = job.graph.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
     let rank = job.world.rank();
-    let classes = ClassNames::of_nodes(args, job.graph.part().meta(), rows.node_type(), columns.form)?;
+    let classes = target.classes(args, job.graph.part().meta())?;
     let classes = classes.as_ref();
+    let stem = format!("predictions{}", target.ending());
     if args.format != Format::Npy && !args.gather {
         let users = user_ids(args, rows, rows.own_nodes())?;
-        let stem = stem_of_rank("predictions", rank, job.world.size());
+        let stem = stem_of_rank(&stem, rank, job.world.size());
         let mut file = Table::create(&stem, args, columns, named(users.as_ref(), classes))?;
         let mut own = rows.own_nodes();
         let mut steps = [own.len().div_ceil(BLOCK) as u64];
@@ -168,7 +325,7 @@ fn write(
         for _ in 0..steps[0] {
             let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
             let (ids, nodes) = selected_of(rows, selected, nodes)?;
-            let values = values_of(columns, rows, &nodes, decision)?;
+            let values = target.values(&nodes)?;
             file.push(&[&ids], &more_of(users.as_ref(), classes, &nodes, &values)?, &values)?;
             // Meeting at every block bounds the wait for a slow rank to the time of one block.
             job.world.barrier()?;
@@ -188,7 +345,7 @@ fn write(
             )?;
         }
         let named = named(users.as_ref(), classes);
-        file = Some(RowsFile::create("predictions", args, columns, named, num_rows)?);
+        file = Some(RowsFile::create(&stem, args, columns, named, num_rows)?);
     }
     for first in (0..num_rows).step_by(BLOCK) {
         let end = (first + BLOCK).min(num_rows);
@@ -199,14 +356,14 @@ fn write(
             };
             let graph = rows.node();
             let nodes = graph.handle().block_on(graph.find_originals(rows.node_type(), &ids))?;
-            let values = values_of(columns, rows, &nodes, decision)?;
+            let values = target.values(&nodes)?;
             file.push(&[&ids], &more_of(users.as_ref(), classes, &nodes, &values)?, &values)?;
         }
         job.world.barrier()?;
     }
     if let Some(file) = file {
         if let (Some(ids), Format::Npy) = (selected, args.format) {
-            write_ids(&args.out.join("node_ids.npy"), ids)?;
+            write_ids(&args.out.join(format!("node_ids{}.npy", target.ending())), ids)?;
         }
         file.commit()?;
     }
@@ -251,12 +408,6 @@ fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> an
     Ok(all.into_iter().zip(nodes).filter(|(id, _)| selected.binary_search(id).is_ok()).unzip())
 }
 
-/// Returns the values to write for nodes, which are global ids.
-fn values_of(columns: Columns, rows: &DistRows, nodes: &[u32], decision: &Decision) -> anyhow::Result<Values> {
-    let values = rows.node().handle().block_on(rows.pull(nodes))?;
-    Ok(Values::of(values, rows.dim(), columns.form, decision))
-}
-
 /// A metric on the training, validation and test nodes.
 struct Scores {
     metric: Metric,
@@ -265,21 +416,20 @@ struct Scores {
 
 /// Computes the default metric of outputs on the training, validation and test nodes; `None` if the nodes have no such
 /// targets. Every rank must call this.
-fn scores_of(
-    rows: &DistRows,
-    outputs: OutputKind,
-    decision: &Decision,
-    job: &mut GraphSession<'_>,
-) -> anyhow::Result<Option<Scores>> {
+fn scores_of(target: &TargetRows, job: &mut GraphSession<'_>) -> anyhow::Result<Option<Scores>> {
+    let rows = &target.rows;
     let graph = rows.node().clone();
     let node_type = rows.node_type();
-    let Some(targets) = OutputKind::of_nodes(&graph.part().meta().node_types[node_type.index()]) else {
-        return Ok(None);
+    let labels = match target.splits() {
+        Splits::OfGraph => OutputKind::of_nodes(&graph.part().meta().node_types[node_type.index()]),
+        Splits::OfLabel(label) => label.outputs(),
+        Splits::Unknown => None,
     };
+    let (Some(labels), Some(outputs)) = (labels, target.outputs) else { return Ok(None) };
     // Classes that the model does not know are wrong predictions. Labels can be predicted as numbers.
-    let fits = match (targets, outputs) {
+    let fits = match (labels, outputs) {
         (OutputKind::Classes(_), OutputKind::Classes(_)) => true,
-        _ => targets == outputs || targets.as_numbers() == Some(outputs),
+        _ => labels == outputs || labels.as_numbers() == Some(outputs),
     };
     let loss = AnyLoss::all_for(outputs).next().filter(|_| fits);
     let Some(loss) = loss else { return Ok(None) };
@@ -288,13 +438,18 @@ fn scores_of(
     for (split, value) in Split::ALL.into_iter().zip(&mut values) {
         let mut state = metric.start(outputs);
         // Ranks that share parts find the same nodes. Each counts those whose rows it holds.
-        let nodes = graph.split_nodes(node_type, split)?;
+        let nodes = target.splits().nodes(&graph, node_type, split)?;
         let nodes: Vec<u32> = nodes.into_iter().filter(|&node| rows.holds(node)).collect();
         let wanted = NodeFields { labels: true, ..NodeFields::default() };
         for nodes in nodes.chunks(BLOCK) {
-            let target = Target::of_nodes(graph.handle().block_on(graph.fetch(node_type, nodes.to_vec(), wanted))?);
-            let found = graph.handle().block_on(rows.pull(nodes))?;
-            state.add(&OutputRows::new(&found, rows.dim()).decided_by(decision), &target);
+            let mut known =
+                Target::of_nodes(graph.handle().block_on(graph.fetch(node_type, nodes.to_vec(), wanted))?);
+            if let Splits::OfLabel(label) = target.splits() {
+                // All of these nodes are in the split.
+                known = label.known(&known, split).map(|known| known.target).unwrap_or_default();
+            }
+            let found = target.pull(nodes)?;
+            state.add(&OutputRows::new(&found, target.range.len()).decided_by(&target.decision), &known);
         }
         *value = state.over_all_ranks(job.world)?;
     }
@@ -305,6 +460,19 @@ fn scores_of(
 #[derive(Serialize)]
 struct PredictResult<'a> {
     out: &'a Path,
+    #[serde(flatten)]
+    only: Option<TargetResult>,
+    /// The results of several targets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    targets: Vec<TargetResult>,
+    compute_seconds: f64,
+}
+
+/// The result for a target.
+#[derive(Serialize)]
+struct TargetResult {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
     nodes: usize,
     train_acc: Option<f64>,
     valid_acc: Option<f64>,
@@ -312,7 +480,6 @@ struct PredictResult<'a> {
     /// The metric of labels or numbers.
     #[serde(flatten)]
     of_metric: Option<OfMetric>,
-    compute_seconds: f64,
 }
 
 #[derive(Serialize)]
@@ -323,33 +490,52 @@ struct OfMetric {
     test_metric: Option<f64>,
 }
 
-fn report(args: &PredictArgs, nodes: usize, scores: Option<Scores>, compute_seconds: f64) -> anyhow::Result<()> {
-    let mut result = PredictResult {
-        out: &args.out,
-        nodes,
-        train_acc: None,
-        valid_acc: None,
-        test_acc: None,
-        of_metric: None,
-        compute_seconds,
-    };
-    if let Some(Scores { metric, values: [train, valid, test] }) = &scores {
-        if metric.name() == "accuracy" {
-            result.train_acc = *train;
-            result.valid_acc = *valid;
-            result.test_acc = *test;
-        } else {
-            let [train_metric, valid_metric, test_metric] = [*train, *valid, *test];
-            result.of_metric = Some(OfMetric { metric: *metric, train_metric, valid_metric, test_metric });
+impl TargetResult {
+    fn new(written: &Written) -> Self {
+        let mut result = Self {
+            target: written.target.clone(),
+            nodes: written.nodes,
+            train_acc: None,
+            valid_acc: None,
+            test_acc: None,
+            of_metric: None,
+        };
+        if let Some(Scores { metric, values: [train, valid, test] }) = written.scores {
+            if metric.name() == "accuracy" {
+                result.train_acc = train;
+                result.valid_acc = valid;
+                result.test_acc = test;
+            } else {
+                let [train_metric, valid_metric, test_metric] = [train, valid, test];
+                result.of_metric = Some(OfMetric { metric, train_metric, valid_metric, test_metric });
+            }
+        }
+        result
+    }
+}
+
+fn report(args: &PredictArgs, written: Vec<Written>, compute_seconds: f64) -> anyhow::Result<()> {
+    let mut targets: Vec<TargetResult> = written.iter().map(TargetResult::new).collect();
+    let only = if written.iter().all(|written| written.target.is_none()) { targets.pop() } else { None };
+    let result = PredictResult { out: &args.out, only, targets, compute_seconds };
+    let counts: Vec<String> = written.iter().map(count_of).collect();
+    let out = args.out.display();
+    let mut text = format!("predictions for {} in {out}, computed in {compute_seconds:.2} s", counts.join(", "));
+    for Written { target, scores, .. } in written {
+        let Some(Scores { metric, values }) = scores else { continue };
+        if values.iter().any(Option::is_some) {
+            let [train, valid, test] = values.map(|value| metric.shown(value));
+            let name = target.map(|target| format!("{target} ")).unwrap_or_default();
+            text += &format!("\n{name}{metric}: train {train}, validation {valid}, test {test}");
         }
     }
-    let mut text =
-        format!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.out.display());
-    if let Some(Scores { metric, values }) = scores
-        && values.iter().any(Option::is_some)
-    {
-        let [train, valid, test] = values.map(|value| metric.shown(value));
-        text += &format!("\n{metric}: train {train}, validation {valid}, test {test}");
-    }
     print(args, &result, &text)
+}
+
+/// Returns the number of nodes of a target.
+fn count_of(written: &Written) -> String {
+    match &written.target {
+        Some(target) => format!("{} nodes ({target})", written.nodes),
+        None => format!("{} nodes", written.nodes),
+    }
 }

@@ -7,6 +7,8 @@ use anyhow::Context;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, NodeFields};
 use edgecut_graph::{NodeTypeId, Split};
+use edgecut_trainer::loss::Target;
+use edgecut_trainer::multi::{KnownNodes, TargetLabel};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +19,17 @@ pub(super) enum Selection {
     Split(Split),
     /// The ids in a file.
     Listed(NodeIdFile),
+}
+
+/// The splits of the nodes of a type.
+#[derive(Clone, Copy)]
+pub(super) enum Splits<'a> {
+    /// The splits of the graph.
+    OfGraph,
+    /// The splits of a label in a graph whose labels are together.
+    OfLabel(&'a TargetLabel),
+    /// No node is in a split, since the graph lacks the label.
+    Unknown,
 }
 
 impl Selection {
@@ -53,20 +66,20 @@ impl Selection {
         Ok(Some(file.find(&[node_type], root, &job.graph, job.world)?.concat()))
     }
 
-    /// Returns the original ids of the nodes, ascending and distinct; `None` for all nodes. `listed` has the listed nodes. Every
-    /// rank must call this.
+    /// Returns the original ids of the nodes, ascending and distinct; `None` for all nodes. `listed` has the listed nodes.
+    /// Every rank must call this.
     pub(super) fn ids(
         &self,
         listed: Option<Vec<u32>>,
         graph: &Arc<DistGraph>,
-        node_type: NodeTypeId,
+        (node_type, splits): (NodeTypeId, Splits<'_>),
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<Vec<u32>>> {
         let Self::Split(split) = self else {
             let ids: Option<BTreeSet<u32>> = listed.map(|ids| ids.into_iter().collect());
             return Ok(ids.map(|ids| ids.into_iter().collect()));
         };
-        let own = graph.split_nodes(node_type, *split)?;
+        let own = splits.nodes(graph, node_type, *split)?;
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let own = graph.handle().block_on(graph.fetch(node_type, own, wanted))?.original_ids;
         let mut ids = Vec::new();
@@ -77,5 +90,24 @@ impl Selection {
         ids.sort_unstable();
         ids.dedup();
         Ok(Some(ids))
+    }
+}
+
+impl Splits<'_> {
+    /// Returns the nodes of a split in this process's part, which are global ids. Ranks that share a part find the same nodes.
+    pub(super) fn nodes(self, graph: &Arc<DistGraph>, node_type: NodeTypeId, split: Split) -> anyhow::Result<Vec<u32>> {
+        let label = match self {
+            Self::OfGraph => return Ok(graph.split_nodes(node_type, split)?),
+            Self::OfLabel(label) => label,
+            Self::Unknown => return Ok(Vec::new()),
+        };
+        let nodes = graph.split_nodes(node_type, split)?;
+        let wanted = NodeFields { labels: true, ..NodeFields::default() };
+        let together = Target::of_nodes(graph.handle().block_on(graph.fetch(node_type, nodes.clone(), wanted))?);
+        Ok(match label.known(&together, split) {
+            Some(KnownNodes { rows: Some(rows), .. }) => rows.into_iter().map(|row| nodes[row as usize]).collect(),
+            Some(KnownNodes { rows: None, .. }) => nodes,
+            None => Vec::new(),
+        })
     }
 }

@@ -2,9 +2,10 @@
 
 mod open_model;
 
-pub(crate) use open_model::OpenModel;
+pub(crate) use open_model::{OpenModel, TargetOutputs};
 
 use crate::exit::UsageError;
+use crate::job::labels::positions;
 use crate::settings::given_flags::GivenFlags;
 use anyhow::bail;
 use edgecut_cli::message;
@@ -44,8 +45,8 @@ pub(crate) struct SavedModel<'a> {
     pub(crate) new_embeddings: Option<NewEmbeddings>,
     /// The random seed of these embeddings in predictions.
     pub(crate) seed: u64,
-    /// The target of a prediction, if the model has several.
-    pub(crate) target: Option<&'a str>,
+    /// The targets of a prediction that flags name, if the model has several.
+    pub(crate) targets: &'a [String],
 }
 
 impl<'a> SavedModel<'a> {
@@ -59,7 +60,7 @@ impl<'a> SavedModel<'a> {
         let bytes = read_on_rank_0(path, world)?;
         let task = SavedTask::of_file(&bytes, path)?;
         let trained_on = TrainedOn::of_file(&bytes, path)?;
-        Ok(Self { path, bytes, task, trained_on, precision, new_embeddings, seed: 0, target: None })
+        Ok(Self { path, bytes, task, trained_on, precision, new_embeddings, seed: 0, targets: &[] })
     }
 
     /// Returns embeddings that tell how many nodes have saved rows when they are loaded, with the start of the others.
@@ -92,9 +93,35 @@ impl<'a> SavedModel<'a> {
         }
     }
 
-    /// Returns the thresholds and the temperature that the training has chosen.
+    /// Returns the thresholds and the temperature that the training has chosen for a model of one target.
     pub(crate) fn decision(&self) -> Decision {
         self.task.decision.clone().unwrap_or_default()
+    }
+
+    /// Returns the decision of a prediction of nodes, also of the only target that is predicted out of several. `outputs` are its
+    /// outputs.
+    ///
+    /// # Errors
+    /// A decision of other outputs in a damaged file.
+    pub(crate) fn decision_of_nodes(&self, outputs: Option<OutputKind>) -> anyhow::Result<Decision> {
+        let Some(outputs) = outputs.filter(|_| self.task.task == ModelTask::Multi) else { return Ok(self.decision()) };
+        let names = self.trained_on.as_ref().map_or(&[][..], |trained_on| &trained_on.labels);
+        match positions(self.targets, names, self.path)?[..] {
+            [only] => self.decision_of(&names[only], outputs),
+            _ => Ok(self.decision()),
+        }
+    }
+
+    /// Returns the decision of one of several targets.
+    ///
+    /// # Errors
+    /// As [`decision_of_nodes`](Self::decision_of_nodes).
+    pub(crate) fn decision_of(&self, target: &str, outputs: OutputKind) -> anyhow::Result<Decision> {
+        let Some(decision) = self.task.target_decisions.get(target) else { return Ok(Decision::default()) };
+        match decision.check(outputs) {
+            Ok(()) => Ok(decision.clone()),
+            Err(why) => bail!("{}: the decision of the target {target}: {why}", self.path.display()),
+        }
     }
 
     /// Returns the sampler by which the model is evaluated: `own`, which the flags describe, with the settings of the
@@ -143,7 +170,7 @@ impl<'a> SavedModel<'a> {
     ) -> anyhow::Result<()> {
         let has_classes = matches!(outputs, Some(OutputKind::Classes(_)));
         let reads = ReadData {
-            classes: has_classes && matches!(self.task.task, ModelTask::Node | ModelTask::Multi),
+            classes: self.task.task == ModelTask::Multi || (has_classes && self.task.task == ModelTask::Node),
             edge_classes: has_classes && self.task.task == ModelTask::Edge,
             ..ReadData::default()
         };

@@ -34,8 +34,8 @@ const NOT_REPEATED: [&str; 19] = [
     "verbose",
 ];
 
-/// Files that the serialised flags only tell to be given.
-const FILES: [&str; 2] = ["init_from", "load_model"];
+/// Files whose paths the serialised flags do not tell.
+const FILES: [&str; 3] = ["init_from", "load_model", "negative_pairs"];
 
 /// The first line of the file, by which later runs know that they may replace it.
 const HEADER: &str = "# The flags of this run. Use them with --config.\n";

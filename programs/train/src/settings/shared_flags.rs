@@ -5,7 +5,8 @@
 
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
-use edgecut_graph::{HoldOut, HoldOutChoice};
+use edgecut_graph::{HoldOut, HoldOutChoice, checksum};
+use serde::ser::Error;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::Display;
@@ -43,6 +44,13 @@ fn difference(all: &[Vec<u8>]) -> Option<String> {
 /// Serialises only whether a file is given.
 pub(crate) fn is_given<S: Serializer>(file: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_bool(file.is_some())
+}
+
+/// Serialises the checksum of the bytes of a file, which must be equal on all ranks.
+pub(crate) fn content<S: Serializer>(file: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    let Some(path) = file else { return serializer.serialize_none() };
+    let bytes = std::fs::read(path).map_err(|error| S::Error::custom(format!("read {}: {error}", path.display())))?;
+    serializer.serialize_str(&checksum(&bytes))
 }
 
 /// Serialises a flag as it is written on the command line.

@@ -2,28 +2,38 @@
 
 use crate::args::conv::OnNodes;
 use crate::exit::UsageError;
+use crate::job::labels::LabelFlags;
+use crate::job::reported_once;
+use crate::node_ids::{IdFileForm, NodeIdFile};
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter, number};
 use crate::saved_model::SavedModel;
 use crate::settings::flags::{Flags, Profile};
 use crate::settings::model_settings::{Setting, check_flags};
+use crate::settings::shared_flags::content;
 use crate::tasks::outcome::no_score;
 use crate::tasks::part_flags::PartFlags;
-use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskProgram, TaskRun};
+use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskProgram, TaskRun};
 use anyhow::bail;
+use clap::Args;
 use edgecut_cli::{message, result};
 use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::NegativePairs;
 use edgecut_dist_sampler::{DistGraph, DistRows};
-use edgecut_graph::HoldOut;
+use edgecut_graph::{HoldOut, NodeTypeId};
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::link::{
-    LinkEvaluation, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds, target_edge_types,
+    LinkEvaluation, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds, negative_pair_types,
+    target_edge_types,
 };
 use edgecut_trainer::metrics::{Metric, MetricList};
 use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::models::{LinkModel, LinkModelConfig};
 use edgecut_trainer::{EpochReport, LrSchedule, TrainingBackend};
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The task of predicting edges.
@@ -38,6 +48,58 @@ impl Profile<LinkTrainingConfig> for OnNodes {
     }
 }
 
+/// The settings of link prediction, and a file of negatives.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Links")]
+pub(crate) struct LinkFlags {
+    #[command(flatten)]
+    #[serde(flatten)]
+    links: Flags<LinkTrainingConfig, OnNodes>,
+    /// Known negatives: CSV or Parquet file with the columns src and dst, or .npy file, [2, n]: ids of the tables, or row numbers
+    /// of other graphs. The negatives of an edge are first destinations that the file lists for its source, and others are
+    /// drawn
+    // Ranks may have different paths.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["load_model", "shared_negatives"])]
+    #[serde(serialize_with = "content")]
+    negative_pairs: Option<PathBuf>,
+    /// The ids in the file of --negative-pairs are row numbers, also for graphs from tables with ids
+    #[arg(long, requires = "negative_pairs")]
+    row_numbers: bool,
+}
+
+impl LabelFlags for LinkFlags {}
+
+impl LinkFlags {
+    /// Checks that the file of negatives can be opened.
+    fn check_file(&self) -> Result<(), UsageError> {
+        let Some(path) = &self.negative_pairs else { return Ok(()) };
+        match File::open(path) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(UsageError(format!("--negative-pairs {}: {error}", path.display()))),
+        }
+    }
+
+    /// Reads the file of negatives for predicted edge types with these ends. `root` is the folder of the parts. Every rank must
+    /// call this.
+    fn read_pairs(
+        &self,
+        types: [NodeTypeId; 2],
+        root: Option<&Path>,
+        graph: &DistGraph,
+        world: &mut ProcessGroup,
+    ) -> anyhow::Result<Option<Arc<NegativePairs>>> {
+        let Some(path) = &self.negative_pairs else { return Ok(None) };
+        let file = NodeIdFile::read("--negative-pairs", path, IdFileForm::Pairs, self.row_numbers);
+        let file = reported_once(file, graph.cluster(), world)?;
+        let columns = file.find(&types, root, graph, world)?;
+        let [sources, destinations] = &columns[..] else {
+            bail!("--negative-pairs {}: it has no pairs", path.display());
+        };
+        let pairs = sources.iter().copied().zip(destinations.iter().copied()).collect();
+        Ok(Some(Arc::new(NegativePairs::new(pairs))))
+    }
+}
+
 impl TaskProgram for LinkTask {
     const NAME: &'static str = "link";
     const ABOUT: &'static str = "Trains or evaluates a link prediction model";
@@ -47,7 +109,7 @@ impl TaskProgram for LinkTask {
         --loss softmax --num-negatives 1000 --shared-negatives --eval-negatives all";
     const MODEL: ModelTask = ModelTask::Link;
 
-    type Flags = PartFlags<Flags<LinkTrainingConfig, OnNodes>, ()>;
+    type Flags = PartFlags<LinkFlags, ()>;
     type Config = LinkTrainingConfig;
     type Scores = LinkScores;
     type Outcome = LinkResult;
@@ -55,7 +117,8 @@ impl TaskProgram for LinkTask {
     type ModelConfig = LinkModelConfig;
 
     fn check(args: &TaskArgs<Self>) -> Result<(), UsageError> {
-        let links = &args.own.task.settings;
+        args.own.task.check_file()?;
+        let links = &args.own.task.links.settings;
         let is_filtered = links.eval_negatives == LinkEvaluation::Filtered;
         for metric in links.metric.iter().filter(|_| is_filtered) {
             if matches!(metric, LinkMetric::RocAuc | LinkMetric::AveragePrecision) {
@@ -80,7 +143,7 @@ impl TaskProgram for LinkTask {
     fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<LinkTrainingConfig> {
         let training = args.training_config(num_workers)?;
         let without_validation = holds_out_nothing(args);
-        Ok(LinkTrainingConfig { training, without_validation, ..args.own.task.settings.clone() })
+        Ok(LinkTrainingConfig { training, without_validation, ..args.own.task.links.settings.clone() })
     }
 
     fn describe(config: &LinkTrainingConfig, graph: &DistGraph, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
@@ -125,10 +188,16 @@ impl TaskProgram for LinkTask {
     }
 
     fn epoch_text(args: &TaskArgs<Self>) -> impl EpochText<LinkScores> {
-        LinkText { metrics: args.own.task.settings.metric.clone() }
+        LinkText { metrics: args.own.task.links.settings.metric.clone() }
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<LinkResult> {
+        let flags = &run.args.own.task;
+        if flags.negative_pairs.is_some() {
+            let types = negative_pair_types(run.data.part().meta(), run.config)?;
+            run.config.negative_pairs =
+                flags.read_pairs(types, run.args.own.dataset_root_dir(), run.data, run.world)?;
+        }
         Ok(B::train_link(run.data, run.config, run.world, run.device, run.observer)?.result)
     }
 
@@ -147,7 +216,7 @@ impl TaskProgram for LinkTask {
         let Open { model, config: model_config, embeddings, .. } = open;
         let mut settings =
             args.own.training.settings_of(&model_config.encoder, model_config.encoder.graph.has_edge_features());
-        let own = &args.own.task.settings;
+        let own = &args.own.task.links.settings;
         settings.push(Setting::new("decoder", own.decoder, model_config.decoder));
         if let Some(loss) = &saved.task.loss {
             settings.push(Setting::new("loss", own.loss, loss));
@@ -317,7 +386,7 @@ fn choose_negatives(
     config: &mut LinkTrainingConfig,
     graph: &DistGraph,
 ) -> anyhow::Result<()> {
-    if !args.own.task.is_given("eval_negatives") && gives_negatives(config, graph)? {
+    if !args.own.task.links.is_given("eval_negatives") && gives_negatives(config, graph)? {
         config.eval_negatives = LinkEvaluation::Given;
     }
     Ok(())

@@ -23,14 +23,14 @@ use crate::exit::UsageError;
 use crate::job::command::JobCommand;
 use crate::job::process_role::Rank;
 use crate::progress::reporter::{EpochText, Reporter};
-use crate::saved_model::{OpenModel, SavedModel};
+use crate::saved_model::{OpenModel, SavedModel, TargetOutputs};
 use clap::{Args, Subcommand};
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistRows, SamplerConfig};
 use edgecut_gnn::ops::Precision;
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::checkpoint::DataIdentity;
-use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
+use edgecut_trainer::inference::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ModelTask, NewEmbeddings, SavedEmbeddings, TrainedOn};
@@ -153,6 +153,21 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
         None
     }
 
+    /// Returns the targets of a model with several; none for other models.
+    fn targets(_config: &Self::ModelConfig) -> Vec<TargetOutputs> {
+        Vec::new()
+    }
+
+    /// Computes the outputs for all nodes of each of some types that have targets. Every rank must call this.
+    fn rows_of_types<B: TrainingBackend>(
+        _open: &Open<Self, B>,
+        _job: PredictionJob<'_, '_, B>,
+        _node_types: &[NodeTypeId],
+        _neighborhoods: &Neighborhoods,
+    ) -> anyhow::Result<Vec<DistRows>> {
+        anyhow::bail!("a model of train {} has no targets", Self::NAME)
+    }
+
     /// Computes rows of all nodes of a type. Every rank must call this.
     fn node_rows<B: TrainingBackend>(
         _open: &Open<Self, B>,
@@ -191,6 +206,19 @@ impl<T: TaskProgram, B: TrainingBackend> OpenModel<B> for Open<T, B> {
 
     fn refuses_nodes(&self, wanted: &WantedRows) -> Option<&'static str> {
         T::refuses_nodes(wanted)
+    }
+
+    fn targets(&self) -> Vec<TargetOutputs> {
+        T::targets(&self.config)
+    }
+
+    fn rows_of_types(
+        &self,
+        job: PredictionJob<'_, '_, B>,
+        node_types: &[NodeTypeId],
+        neighborhoods: &Neighborhoods,
+    ) -> anyhow::Result<Vec<DistRows>> {
+        T::rows_of_types(self, job, node_types, neighborhoods)
     }
 
     fn node_rows(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows> {

@@ -1,24 +1,30 @@
 //! The command `train multi`.
 
+use crate::class_names;
 use crate::exit::UsageError;
-use crate::job::labels::{LabelFlags, position};
+use crate::job::labels::{LabelFlags, positions};
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
-use crate::saved_model::{OpenModel, SavedModel};
+use crate::run_page::decision_words;
+use crate::saved_model::{OpenModel, SavedModel, TargetOutputs};
 use crate::settings::model_settings::check_flags;
 use crate::tasks::node::NodeTask;
 use crate::tasks::part_flags::PartFlags;
-use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskProgram, TaskRun};
+use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskProgram, TaskRun};
 use anyhow::bail;
 use clap::Args;
 use edgecut_cli::result;
-use edgecut_dist_sampler::DistGraph;
+use edgecut_dist_sampler::{DistGraph, DistRows};
+use edgecut_graph::{Meta, NodeTypeId};
+use edgecut_trainer::inference::{Neighborhoods, PredictionConfig, PredictionJob};
 use edgecut_trainer::loss::{AnyLoss, LossSettings};
-use edgecut_trainer::metrics::{Metric, MetricList};
+use edgecut_trainer::metrics::{Metric, MetricList, Threshold};
 use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::models::Network;
-use edgecut_trainer::multi::{MultiModelConfig, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig};
-use edgecut_trainer::{EpochReport, TrainingBackend};
+use edgecut_trainer::multi::{
+    MultiModelConfig, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel,
+};
+use edgecut_trainer::{EpochReport, ScoringConfig, TrainingBackend};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -42,6 +48,13 @@ pub(crate) struct TargetsArgs {
     /// Metrics of targets, separated by semicolons [default: chosen by the loss]
     #[arg(long, value_name = "TARGET=METRIC,…;…", value_parser = target_metric)]
     target_metric: Option<String>,
+    /// Probabilities above which targets have the second of two classes or a label applies, separated by semicolons: numbers,
+    /// or the ones with the highest F1 on the validation data [default: 0.5]
+    #[arg(long, value_name = "TARGET=best-f1|P;…", value_parser = target_threshold)]
+    target_threshold: Option<String>,
+    /// Targets whose logits are divided by the temperature with the highest likelihood on the validation data
+    #[arg(long, value_name = "TARGET,…", value_delimiter = ',')]
+    target_calibrate: Vec<String>,
 }
 
 /// Checks the text of a target.
@@ -50,21 +63,36 @@ fn target(text: &str) -> Result<String, String> {
 }
 
 /// Splits the text of a target into its name and its weight.
-fn weighted(text: &str) -> Result<(&str, f64), String> {
-    let Some((name, weight)) = text.rsplit_once('*') else { return Ok((text, 1.0)) };
-    match weight.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > 0.0 => Ok((name, value)),
-        _ => Err(format!("the weight {weight} is not a number above 0")),
-    }
+fn weighted(text: &str) -> Result<(&str, Option<f64>), String> {
+    let (name, weight) = match text.rsplit_once('*') {
+        None => (text, None),
+        Some((name, weight)) => match weight.parse::<f64>() {
+            Ok(value) if value.is_finite() && value > 0.0 => (name, Some(value)),
+            _ => return Err(format!("the weight {weight} is not a number above 0")),
+        },
+    };
+    if name.is_empty() { Err("the name of the target is empty".into()) } else { Ok((name, weight)) }
 }
 
 /// Splits a text into targets and their settings.
 fn by_target(text: &str) -> Result<Vec<(&str, &str)>, String> {
-    let mut settings = Vec::new();
+    let mut settings: Vec<(&str, &str)> = Vec::new();
     for entry in text.split(';') {
-        settings.push(entry.split_once('=').ok_or_else(|| format!("{entry} is not a target, = and its value"))?);
+        let (name, value) = entry.split_once('=').ok_or_else(|| format!("{entry} is not a target, = and its value"))?;
+        if settings.iter().any(|(other, _)| *other == name) {
+            return Err(format!("the target {name} has two values: give one"));
+        }
+        settings.push((name, value));
     }
     Ok(settings)
+}
+
+/// Checks that each target of a text has a value that `parse` accepts.
+fn checked<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<String, String> {
+    for (_, value) in by_target(text)? {
+        parse(value)?;
+    }
+    Ok(text.to_owned())
 }
 
 fn loss(text: &str) -> Result<AnyLoss, String> {
@@ -72,17 +100,15 @@ fn loss(text: &str) -> Result<AnyLoss, String> {
 }
 
 fn target_loss(text: &str) -> Result<String, String> {
-    for (_, value) in by_target(text)? {
-        loss(value)?;
-    }
-    Ok(text.to_owned())
+    checked(text, loss)
 }
 
 fn target_metric(text: &str) -> Result<String, String> {
-    for (_, value) in by_target(text)? {
-        value.parse::<MetricList<Metric>>()?;
-    }
-    Ok(text.to_owned())
+    checked(text, str::parse::<MetricList<Metric>>)
+}
+
+fn target_threshold(text: &str) -> Result<String, String> {
+    checked(text, str::parse::<Threshold>)
 }
 
 impl LabelFlags for TargetsArgs {
@@ -102,30 +128,43 @@ impl TargetsArgs {
         let mut targets = Vec::with_capacity(self.target.len());
         for text in &self.target {
             let (name, weight) = weighted(text)?;
-            targets.push(TargetConfig { weight, ..TargetConfig::new(name) });
+            targets.push(TargetConfig { weight: weight.unwrap_or(1.0), ..TargetConfig::new(name) });
         }
         for (name, value) in self.target_loss.as_deref().map_or(Ok(Vec::new()), by_target)? {
             find(&mut targets, "--target-loss", name)?.loss = Some(loss(value)?);
         }
-        self.set_metrics(&mut targets)?;
+        self.set_scoring(&mut targets)?;
         Ok(targets)
     }
 
-    /// Sets the metrics of targets.
-    fn set_metrics(&self, targets: &mut [TargetConfig]) -> Result<(), String> {
+    /// Sets the metrics, thresholds and calibrations of targets.
+    fn set_scoring(&self, targets: &mut [TargetConfig]) -> Result<(), String> {
         for (name, value) in self.target_metric.as_deref().map_or(Ok(Vec::new()), by_target)? {
-            find(targets, "--target-metric", name)?.metrics = Some(value.parse()?);
+            find(targets, "--target-metric", name)?.scoring.metrics = Some(value.parse()?);
+        }
+        for (name, value) in self.target_threshold.as_deref().map_or(Ok(Vec::new()), by_target)? {
+            find(targets, "--target-threshold", name)?.scoring.threshold = Some(value.parse()?);
+        }
+        for name in &self.target_calibrate {
+            find(targets, "--target-calibrate", name)?.scoring.calibrate = true;
         }
         Ok(())
     }
 }
 
-/// Returns the target with a name.
+/// Returns the target with a name, which may leave out its node type.
 fn find<'a>(targets: &'a mut [TargetConfig], flag: &str, name: &str) -> Result<&'a mut TargetConfig, String> {
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
-    match targets.iter_mut().find(|target| target.name == name) {
-        Some(target) => Ok(target),
-        None => Err(format!("{flag} {name}: there is no such target: choose one of {}", names.join(", "))),
+    let mut found = Vec::new();
+    for (at, other) in names.iter().enumerate() {
+        let label = |text: &str| text.split_once(':').map(|(_, label)| label.to_owned());
+        if other == name || label(other).as_deref() == Some(name) || label(name).as_ref() == Some(other) {
+            found.push(at);
+        }
+    }
+    match found[..] {
+        [only] => Ok(&mut targets[only]),
+        _ => Err(format!("{flag} {name}: there is no such target: choose one of {}", names.join(", "))),
     }
 }
 
@@ -152,6 +191,13 @@ impl TaskProgram for MultiTask {
         // With a saved model, its targets have the settings.
         if args.run.output.load_model.is_none() {
             args.own.task.targets().map_err(UsageError)?;
+        } else if let Some(text) =
+            args.own.task.target.iter().find(|text| weighted(text).is_ok_and(|(_, weight)| weight.is_some()))
+        {
+            let what = format!(
+                "--target {text}: the weights of losses have no effect on the evaluation of a model: leave them out"
+            );
+            return Err(UsageError(what));
         }
         Ok(())
     }
@@ -175,13 +221,9 @@ impl TaskProgram for MultiTask {
         (&mut config.training).into()
     }
 
-    fn describe(
-        config: &MultiTrainingConfig,
-        graph: &DistGraph,
-        mut trained_on: TrainedOn,
-    ) -> anyhow::Result<TrainedOn> {
-        trained_on.labels = config.names(graph.part().meta())?;
-        Ok(trained_on)
+    fn describe(config: &MultiTrainingConfig, graph: &DistGraph, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
+        let meta = graph.part().meta();
+        Ok(trained_on.with_labels(meta, config.names(meta)?))
     }
 
     fn choose(
@@ -189,6 +231,15 @@ impl TaskProgram for MultiTask {
         config: &mut MultiTrainingConfig,
         graph: &Arc<DistGraph>,
     ) -> anyhow::Result<Option<String>> {
+        let meta = graph.part().meta();
+        let root = args.own.dataset_root_dir();
+        for (target, label) in config.targets.iter_mut().zip(target_labels(meta, &args.own.task)) {
+            let Some(loss) = target.loss.take() else { continue };
+            let name = Some(label.meta.name.as_str()).filter(|name| !name.is_empty());
+            let names = class_names::of_label(root, meta, label.node_type, name)?;
+            let named = loss.with_class_names(names.as_deref());
+            target.loss = Some(named.map_err(|why| UsageError(format!("--target-loss {}: {why}", target.name)))?);
+        }
         Ok(args.choose_neighbors(&mut config.training, graph))
     }
 
@@ -210,26 +261,45 @@ impl TaskProgram for MultiTask {
         Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs: None })
     }
 
-    // A prediction is one of a model for nodes that has the outputs of one target alone.
+    // The prediction of one target is one of a model for nodes that has its outputs alone.
     fn open_for_predictions<B: TrainingBackend>(
         saved: &SavedModel<'_>,
         device: &B::Device,
     ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
-        let Open { model, config, embeddings, .. } = Self::open::<B>(saved, device)?;
-        let names: Vec<String> = config.targets.iter().map(|target| target.name.clone()).collect();
-        let at = match (saved.target, &names[..]) {
-            (Some(target), _) => position(target, &names, saved.path)?,
-            (None, [_]) => 0,
-            (None, _) => bail!(UsageError(format!(
-                "--load-model {}: the model predicts {}: choose one by --target",
-                saved.path.display(),
-                names.join(", ")
-            ))),
-        };
+        let open = Self::open::<B>(saved, device)?;
+        let names: Vec<String> = open.config.targets.iter().map(|target| target.name.clone()).collect();
+        let [at] = positions(saved.targets, &names, saved.path)?[..] else { return Ok(Box::new(open)) };
+        let Open { model, config, embeddings, .. } = open;
         let target = &config.targets[at];
         let model = model.with_output(target.node_type, config.columns(at));
         let config = model.config().clone();
         Ok(Box::new(Open::<NodeTask, B> { model, config, embeddings, outputs: Some(target.outputs) }))
+    }
+
+    fn targets(open: &MultiModelConfig) -> Vec<TargetOutputs> {
+        let mut targets = Vec::with_capacity(open.targets.len());
+        for (at, target) in open.targets.iter().enumerate() {
+            targets.push(TargetOutputs { saved: target.clone(), columns: open.columns(at) });
+        }
+        targets
+    }
+
+    fn rows_of_types<B: TrainingBackend>(
+        open: &Open<Self, B>,
+        job: PredictionJob<'_, '_, B>,
+        node_types: &[NodeTypeId],
+        neighborhoods: &Neighborhoods,
+    ) -> anyhow::Result<Vec<DistRows>> {
+        let saved = (&open.embeddings).into();
+        Ok(B::predict_outputs(job, &open.model, &open.config.network, saved, node_types, neighborhoods)?)
+    }
+
+    fn node_rows<B: TrainingBackend>(
+        open: &Open<Self, B>,
+        job: PredictionJob<'_, '_, B>,
+        config: &PredictionConfig,
+    ) -> anyhow::Result<DistRows> {
+        Ok(B::predict_node(job, &open.model, &open.config.network, (&open.embeddings).into(), config)?)
     }
 
     fn evaluate<B: TrainingBackend>(
@@ -242,9 +312,11 @@ impl TaskProgram for MultiTask {
         config.targets = Vec::with_capacity(model_config.targets.len());
         for target in &model_config.targets {
             let loss = AnyLoss::new(LossSettings::named(&target.loss)).map_err(anyhow::Error::msg)?;
-            config.targets.push(TargetConfig { loss: Some(loss), ..TargetConfig::new(&target.name) });
+            let decision = saved.decision_of(&target.name, target.outputs)?;
+            let scoring = ScoringConfig { decision, ..ScoringConfig::default() };
+            config.targets.push(TargetConfig { loss: Some(loss), scoring, ..TargetConfig::new(&target.name) });
         }
-        args.own.task.set_metrics(&mut config.targets).map_err(UsageError)?;
+        args.own.task.set_scoring(&mut config.targets).map_err(UsageError)?;
         let network = &model_config.network;
         let settings = args.own.training.settings_of(network, network.graph.has_edge_features());
         check_flags(&args.given, saved.path, &settings)?;
@@ -252,6 +324,18 @@ impl TaskProgram for MultiTask {
         args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
         Ok(B::evaluate_multi(data, config, (model, model_config), embeddings.into(), world, device)?)
     }
+}
+
+/// Returns the labels of the targets of a training, in the order of the flags, out of the labels of a graph that are together.
+fn target_labels(meta: &Meta, flags: &TargetsArgs) -> Vec<TargetLabel> {
+    let mut labels: Vec<Option<TargetLabel>> = TargetLabel::all(meta).into_iter().map(Some).collect();
+    let mut found = Vec::with_capacity(labels.len());
+    for name in flags.labels().unwrap_or_default() {
+        // The labels were found by these names.
+        let of_name = labels.iter_mut().find(|label| label.as_ref().is_some_and(|label| label.is_named(&name)));
+        found.extend(of_name.and_then(Option::take));
+    }
+    found
 }
 
 /// The report of an epoch of a model for several targets.
@@ -292,6 +376,9 @@ impl Outcome for MultiResult {
                 let test = of_target.result.test_metrics.get(metric);
                 let [valid, test] = [valid, test].map(|value| metric.shown(value));
                 result!("{}: validation {metric} {valid}, test {metric} {test}{best}", of_target.target)?;
+            }
+            if let Some(decision) = &of_target.result.decision {
+                result!("{}: {}", of_target.target, decision_words(decision))?;
             }
         }
         Ok(())

@@ -10,10 +10,10 @@ use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::part_flags::PartFlags;
 use crate::tasks::{CommonConfig, Open, TaskArgs, TaskFlags, TaskProgram, TaskRun};
 use edgecut_dist_sampler::{DistGraph, DistRows};
-use edgecut_graph::NodeTypeId;
+use edgecut_graph::{LabelId, NodeTypeId};
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob};
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::ModelTask;
+use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::models::{Network, NetworkConfig};
 use edgecut_trainer::{NodeTrainingConfig, SeedResult, SeedScores, TrainingBackend, seed_type};
 use std::sync::Arc;
@@ -51,6 +51,17 @@ impl TaskProgram for NodeTask {
 
     fn common(config: &mut NodeTrainingConfig) -> CommonConfig<'_> {
         (&mut config.training).into()
+    }
+
+    fn describe(_: &NodeTrainingConfig, graph: &DistGraph, mut trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
+        let meta = graph.part().meta();
+        // The only label of a graph of one node type needs no name.
+        if let Ok(node_type) = seed_type(meta)
+            && meta.node_types.len() > 1
+        {
+            trained_on.labels = vec![meta.label_name(LabelId { node_type, label: 0 })];
+        }
+        Ok(trained_on)
     }
 
     fn class_names(

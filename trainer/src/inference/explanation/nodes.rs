@@ -5,7 +5,7 @@ use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::gradients::{flatten_parameters, load_parameters};
-use crate::inference::predict::{PredictionJob, Trained, WantedRows};
+use crate::inference::predict::{PredictionJob, Trained};
 use crate::models::{GraphSchema, Mode, Network, NetworkConfig, NodeClassifier};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -32,7 +32,7 @@ pub fn explain_nodes<'s, B: AutodiffGnnBackend>(
     let trained = Trained::new(&model, model_config);
     let embeddings = trained.embeddings(graph, saved, job.world)?;
     let node_type = trained.node_type(graph, None)?;
-    trained.check_classified(graph, node_type, &WantedRows::Logits)?;
+    trained.check_classified(graph, node_type)?;
     trained.check_hops(config.sampler.num_neighbors.num_hops())?;
     config.check_output(model_config.num_outputs())?;
     let schema = Arc::new(GraphSchema::read_by(&model_config.graph, graph.part().meta())?);
