@@ -605,18 +605,19 @@ struct Layout {
     world_size: usize,
     batching: Batching,
     disjoint: bool,
+    given: &'static [EdgeTypeId],
 }
 
 /// Returns the training edges with their negatives, of which given ones come first.
 fn drawn_with_dislikes(dir: &Path, layout: Layout) -> Vec<EdgeWithNegatives> {
-    let Layout { changes, num_parts, world_size, batching, disjoint } = layout;
+    let Layout { changes, num_parts, world_size, batching, disjoint, given } = layout;
     let dataset = graph_with_dislikes(changes);
     let parts = dir.join(format!("{num_parts}-{changes}"));
     if !parts.exists() {
         write_parts(&dataset, num_parts, Method::Random, &parts);
     }
     let negatives = NegativeSampling { num: 3, ..cases()[0].negatives };
-    let case = Case { negatives, given: &[DISLIKES], disjoint, ..cases()[0] };
+    let case = Case { negatives, given, disjoint, ..cases()[0] };
     let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |graph, world| {
         let seeds = EdgeSeeds::Split(Split::Train, vec![LIKES]);
         let loader = batching_loader(&graph, world, case, seeds, batching).expect("a valid loader");
@@ -642,7 +643,8 @@ fn drawn_with_dislikes(dir: &Path, layout: Layout) -> Vec<EdgeWithNegatives> {
 fn given_negatives_come_first_and_carry_no_messages() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let batching = Batching { size: 12, shuffle: false };
-    let first = Layout { changes: false, num_parts: 1, world_size: 1, batching, disjoint: false };
+    let given = &[DISLIKES];
+    let first = Layout { changes: false, num_parts: 1, world_size: 1, batching, disjoint: false, given };
     let expected = drawn_with_dislikes(dir.path(), first);
     assert_eq!(expected.len(), 4 * NUM_USERS as usize);
     for (_, user, _, negatives) in &expected {
@@ -662,6 +664,8 @@ fn given_negatives_come_first_and_carry_no_messages() {
         let layout = Layout { num_parts, world_size, batching, disjoint: num_parts == 2, ..first };
         assert!(drawn_with_dislikes(dir.path(), layout) == expected, "{layout:?}");
     }
+    let twice = Layout { given: &[DISLIKES, DISLIKES], ..first };
+    assert!(drawn_with_dislikes(dir.path(), twice) == expected, "a type that is named twice counts once");
     // Held-out edges change nothing: training does not know them.
     let found = drawn_with_dislikes(dir.path(), Layout { changes: true, num_parts: 2, world_size: 2, ..first });
     assert!(found == expected, "training knows a validation edge");

@@ -92,7 +92,7 @@ pub fn predict_node<'s, B: GnnBackend>(
         let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
         return Err(TrainError::config(what));
     }
-    let embeddings = trained.embeddings(graph, saved, world)?;
+    let embeddings = trained.embeddings(graph, saved.into().read_by(sampler)?, world)?;
     let target = trained.node_type(graph, config.node_type.as_deref())?;
     trained.check_classified(graph, target, &config.wanted)?;
     trained.check_hops(sampler.num_neighbors.num_hops())?;
