@@ -64,8 +64,11 @@ impl Cluster {
     /// so. Returns when the report has been sent, after at most two seconds. The process can then exit.
     pub fn abort(&self, reason: &str) {
         let failure = Failure { is_own: true, ..self.failure_of(self.rank(), reason) };
-        if self.inner.job_state.record_own(&failure) {
-            self.inner.printer.print(&format!("{}: {reason}", self.name()));
+        self.inner.job_state.record_own(&failure);
+        // Rank 0 may have decided on a failure of this rank before, such as its silence, and printed it.
+        let known = self.failure().filter(|known| *known != failure);
+        if known.is_none_or(|known| !reason.contains(&known.head())) {
+            self.inner.printer.print_own(&format!("{}: {reason}", self.name()));
         }
         self.inner.control.report(failure, VERDICT_TIMEOUT);
     }

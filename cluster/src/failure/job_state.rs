@@ -67,10 +67,9 @@ impl JobState {
         }
     }
 
-    /// Records the failure of this process. It does not call the watchers, since this process knows that it fails. Returns
-    /// true if no earlier failure is known.
-    pub(crate) fn record_own(&self, failure: &Failure) -> bool {
-        self.record_first(failure).is_some()
+    /// Records the failure of this process. It does not call the watchers, since this process knows that it fails.
+    pub(crate) fn record_own(&self, failure: &Failure) {
+        self.record_first(failure);
     }
 
     /// Records a failure unless an earlier one is known. Returns the watchers to call.

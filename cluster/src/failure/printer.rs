@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ pub(crate) struct Printer {
     roster: Vec<SocketAddr>,
     /// Prints a line. `None` if each rank has an output of its own.
     print: Option<fn(&str)>,
+    has_printed_own: AtomicBool,
     /// True while this process searches for a rank that prints the failure, or stays after it has printed it itself.
     searches: Mutex<bool>,
     ended: Condvar,
@@ -34,19 +36,24 @@ pub(crate) struct Printer {
 
 impl Printer {
     pub(crate) fn new(rank: usize, roster: Vec<SocketAddr>, print: Option<fn(&str)>) -> Self {
-        Self { rank, roster, print, searches: Mutex::new(false), ended: Condvar::new() }
+        let searches = Mutex::new(false);
+        Self { rank, roster, print, has_printed_own: AtomicBool::new(false), searches, ended: Condvar::new() }
     }
 
-    /// Prints a line if the ranks share a terminal.
-    pub(crate) fn print(&self, line: &str) {
-        if let Some(print) = self.print {
+    /// Prints the first error of this process, if the ranks share a terminal.
+    pub(crate) fn print_own(&self, line: &str) {
+        if let Some(print) = self.print
+            && !self.has_printed_own.swap(true, Ordering::Relaxed)
+        {
             print(line);
         }
     }
 
     /// Prints a failure as this rank has learned it.
     pub(crate) fn print_failure(&self, failure: &Failure) {
-        self.print(&format!("rank {}: {failure}", self.rank));
+        if let Some(print) = self.print {
+            print(&format!("rank {}: {failure}", self.rank));
+        }
     }
 
     /// Prints a failure on a separate thread if this is the first rank that is left.

@@ -601,7 +601,7 @@ mod tests {
                   "valid_metrics": { "rmse": 58.0883 }, "test_metrics": { "rmse": 60.25 } },
                 { "target": "user:churn", "metric": "roc-auc", "valid_acc": 0.5, "test_acc": 0.25,
                   "valid_metrics": { "roc-auc": 0.75 }, "test_metrics": { "roc-auc": 0.625 },
-                  "decision": { "thresholds": [0.5], "temperature": 2.0 } },
+                  "decision": { "logit_thresholds": [0.0], "temperature": 2.0 } },
             ],
         });
         let of_targets = [
