@@ -90,6 +90,10 @@ pub struct ClusterConfig {
     /// Receives a line for each peer that is rejected during the rendezvous, which may be the only hint at why the job
     /// does not start, and one if connections cannot be accepted. Default: prints to standard error.
     pub notice: fn(&str),
+    /// Prints the failure of the job, in one line and on one rank, where all ranks print to the same terminal. A rank then has
+    /// nothing to print itself when it ends, and calls
+    /// [`Cluster::wait_until_printed`](crate::Cluster::wait_until_printed). Default: none, as each rank prints its error.
+    pub print_failure: Option<fn(&str)>,
 }
 
 impl ClusterConfig {
@@ -122,6 +126,7 @@ impl ClusterConfig {
             attempt: 0,
             report_panics: true,
             notice: say,
+            print_failure: None,
         }
     }
 

@@ -56,3 +56,13 @@ pub(crate) const JOIN_EXTRA_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time to send an answer to a rank.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// The longest wait of a rank that has lost rank 0 for a connection to another rank, which may print the failure.
+pub(crate) const PRINTER_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// The time for which a rank that prints the failure must stay, as others see it. If it ends earlier, it was killed,
+/// perhaps before it could print.
+pub(crate) const PRINTER_STAYS: Duration = Duration::from_millis(500);
+/// The time for which a rank stays after it has printed the failure: longer than [`PRINTER_STAYS`], since others may lose
+/// rank 0 a little later.
+pub(crate) const AFTER_PRINTING: Duration = Duration::from_secs(1);
+/// The longest search of a rank that has lost rank 0 for another one that prints the failure. Then it prints it itself.
+pub(crate) const PRINTER_SEARCH_TIMEOUT: Duration = Duration::from_secs(2);

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use edgecut_cluster::{Cluster, ClusterConfig};
+use edgecut_testing::Process;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::on_each;
 
@@ -111,8 +112,8 @@ fn run_out_and_connect() {
 fn run(part: &str) -> Vec<String> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child", "--nocapture", "--test-threads", "1"]).env(PART, part);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
+    let mut child = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let Output { stdout, stderr, .. } = child.output().unwrap();
     let text = String::from_utf8_lossy(&stdout).into_owned();
     let outcomes: Vec<String> =
         text.lines().filter_map(|line| line.strip_prefix("OUTCOME ")).map(str::to_owned).collect();

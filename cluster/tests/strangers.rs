@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use edgecut_cluster::{Cluster, ClusterConfig, Token};
+use edgecut_testing::Process;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use support::{configs, errors, join_each, on_each};
 
@@ -145,9 +146,9 @@ fn join_as_other_user(secret: Option<&str>) -> (String, String) {
         configs[0].token = Some(Token::from_file(file).unwrap());
     }
     configs[0].rendezvous_timeout_ms = if secret.is_some() { 60_000 } else { 10_000 };
-    let child = command.spawn().unwrap();
+    let mut child = Process::start(&mut command);
     let master = join_each(listener, configs).remove(0).map(|cluster| cluster.shutdown());
-    let output = child.wait_with_output().unwrap();
+    let output = child.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let outcome = text.lines().find_map(|line| line.strip_prefix("OUTCOME ")).unwrap_or_default().to_owned();
     (

@@ -737,6 +737,8 @@ fn given_negatives_come_first_and_carry_no_messages() {
     let of_user: BTreeSet<&Vec<u32>> = expected.iter().filter(|edge| edge.1 == 4).map(|edge| &edge.3).collect();
     assert!(of_user.len() > 1);
     assert_equal_in_layouts(dir.path(), first, &expected);
+    let twice = Layout { given: Given::Types(&[DISLIKES, DISLIKES]), ..first };
+    assert!(drawn_with_dislikes(dir.path(), twice) == expected, "a type that is named twice counts once");
     // Held-out edges change nothing: training does not know them.
     let found = drawn_with_dislikes(dir.path(), Layout { changes: true, num_parts: 2, world_size: 2, ..first });
     assert!(found == expected, "training knows a validation edge");

@@ -5,6 +5,7 @@
 use edgecut_graph::part_writer::write_one_part;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, NodeTypeId, Part, end_on_unreadable_pages};
+use edgecut_testing::Process;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -51,7 +52,8 @@ fn read_after(dir: &Path, variables: &[&str], change: impl FnOnce()) -> Ended {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "truncated_while_mapped::reader", "--nocapture", "--quiet"]).env(PART, dir);
     command.envs(variables.iter().map(|name| (name, "1")));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = Process::start(command);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut text = String::new();
     while !text.contains("opened") {
@@ -60,7 +62,7 @@ fn read_after(dir: &Path, variables: &[&str], change: impl FnOnce()) -> Ended {
     change();
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     stdout.read_to_string(&mut text).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.output().unwrap();
     Ended { status: output.status, stdout: text, stderr: String::from_utf8(output.stderr).unwrap() }
 }
 
@@ -127,7 +129,7 @@ fn a_signal_that_no_mapped_file_causes_still_kills() {
     let dir = part();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "truncated_while_mapped::reader", "--nocapture", "--quiet"]).env(PART, dir.path());
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Process::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
     // Without standard input the reader would end by itself.
     let _stdin = child.stdin.take();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -160,7 +160,7 @@ def _errors_of(what: str) -> Iterator[None]:
         raise ValueError(f"{what}: the key {error} is missing") from error
     except (AttributeError, TypeError) as error:
         raise ValueError(f"{what} does not have the form of GraphStorm or DGL: {error}") from error
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, OverflowError) as error:
         raise ValueError(f"{what}: {error}") from error
 
 
@@ -501,6 +501,8 @@ def _arrow(pyarrow: Any, values: Any, what: str) -> Any:
         return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(values.ravel()), values.shape[1])
     except pyarrow.ArrowException as error:
         raise ValueError(f"{what} has values of different types: {error}") from error
+    except OverflowError as error:
+        raise ValueError(f"{what} has a whole number beyond 64 bits: write such numbers as texts") from error
 
 
 class _Chunks:

@@ -224,6 +224,7 @@ def test_files_that_cannot_be_converted_are_named(data, tmp_path):
     write_csv(tmp_path / "edges.csv", **ends_of(data), w=data["w"])
     (tmp_path / "edges.json").write_text('{"src": "n01", "dst": "n02", "w": 1}\n{"src": "n01", "dst": "n02"}\n')
     (tmp_path / "mixed.json").write_text('{"src": "n01", "dst": "n02", "w": 1}\n{"src": "n01", "dst": "n02", "w": "x"}\n')
+    (tmp_path / "large.json").write_text(f'{{"src": {2**70}, "dst": "n02", "w": 1}}\n')
     hdf5 = {"files": "nodes.h5", "format": {"name": "hdf5"}}
     csv = edges_table(files="edges.csv")
     cases = [
@@ -231,6 +232,7 @@ def test_files_that_cannot_be_converted_are_named(data, tmp_path):
         ([node_table(**hdf5, labels=[])], csv, "nodes[0]: features that are masks need one label"),
         ([], edges_table(files="edges.json", format={"name": "json"}), "edges.json: record 2 has no field 'w'"),
         ([], edges_table(files="mixed.json", format={"name": "json"}), "mixed.json: column 'w' has values of different types"),
+        ([], edges_table(files="large.json", format={"name": "json"}), "large.json: column 'src' has a whole number beyond 64 bits"),
         ([{"node_type": "n", "files": "mixed.json", "format": {"name": "json"}}], csv, "the configuration names no column of /"),
         ([node_table(files="nodes.h5", format={"name": "xml"})], csv, "the format 'xml' is not known"),
         ([node_table(files="absent.h5", format={"name": "hdf5"})], csv, "nodes[0]: there is no file /"),

@@ -45,8 +45,8 @@ pub struct Series {
 /// Draws lines, with a dot for each point unless there are many. Returns an empty text without points.
 pub fn lines(title: &str, x: Axis<'_>, y: Axis<'_>, series: &[Series]) -> String {
     let all = series.iter().flat_map(|series| &series.points);
-    let Some(x_range) = Range::of(all.clone().map(|point| point.0)) else { return String::new() };
-    let Some(y_range) = Range::of(all.clone().map(|point| point.1)) else { return String::new() };
+    let Some(x_range) = Range::of(all.clone().map(|point| point.0), x.unit) else { return String::new() };
+    let Some(y_range) = Range::of(all.clone().map(|point| point.1), y.unit) else { return String::new() };
     let y_range = y_range.up_to_ticks();
     // No epoch is between two epochs.
     let has_fractions = all.clone().any(|point| point.0.fract() != 0.0);
@@ -160,7 +160,9 @@ pub fn columns(title: &str, x_name: &str, unit: Unit, pieces: &[&str], columns: 
     let highest = means.iter().map(|column| column.pieces.iter().sum::<f64>()).fold(0.0, f64::max);
     let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return String::new() };
     let ends = [first.number as f64 - 0.5, last.number as f64 + 0.5];
-    let (Some(height), Some(range)) = (Range::of([0.0, highest].into_iter()), Range::of(ends.into_iter())) else {
+    let (Some(height), Some(range)) =
+        (Range::of([0.0, highest].into_iter(), unit), Range::of(ends.into_iter(), Unit::Number))
+    else {
         return String::new();
     };
     if highest <= 0.0 {

@@ -1,6 +1,6 @@
 //! The range of numbers along an axis.
 
-use crate::unit::grouped;
+use crate::unit::{Unit, grouped};
 
 /// The number of ticks of an axis that is aimed for.
 const TICKS: f64 = 5.0;
@@ -16,14 +16,17 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Returns the range of some numbers; `None` without numbers. A single number is in the middle of its range.
-    pub(crate) fn of(numbers: impl Iterator<Item = f64> + Clone) -> Option<Self> {
+    /// Returns the range of some numbers; `None` without numbers. A single number is in the middle of a range that is as long
+    /// as it is large. Ranges of shares end at 0 and 1.
+    pub(crate) fn of(numbers: impl Iterator<Item = f64> + Clone, unit: Unit) -> Option<Self> {
         let first = numbers.clone().next()?;
         let mut low = numbers.clone().fold(first, f64::min);
         let mut high = numbers.fold(first, f64::max);
         if high <= low {
-            low -= 0.5;
-            high += 0.5;
+            let margin = if low == 0.0 { 0.5 } else { (low.abs() / 2.0).max(f64::MIN_POSITIVE) };
+            let is_share = unit == Unit::Share && (0.0..=1.0).contains(&low);
+            low = if is_share { (low - margin).max(0.0) } else { low - margin };
+            high = if is_share { (high + margin).min(1.0) } else { high + margin };
         }
         let rough = (high - low) / TICKS;
         let magnitude = 10.0_f64.powi(rough.log10().floor() as i32);
@@ -68,7 +71,7 @@ mod tests {
     use super::*;
 
     fn range(low: f64, high: f64) -> Range {
-        Range::of([low, high].into_iter()).expect("a range")
+        Range::of([low, high].into_iter(), Unit::Number).expect("a range")
     }
 
     #[test]
@@ -88,6 +91,22 @@ mod tests {
             assert!((3..=12).contains(&ticks.len()) && ticks.iter().all(|tick| inside.contains(tick)), "{ticks:?}");
         }
         assert_eq!(range(7.0, 7.0).place(7.0, 0.0, 10.0), 5.0);
+    }
+
+    #[test]
+    fn the_range_of_equal_numbers_fits_them() {
+        for (number, unit, expected) in [
+            (0.2, Unit::Share, [0.1, 0.3]),
+            (1.0, Unit::Share, [0.5, 1.0]),
+            (0.0, Unit::Share, [0.0, 0.5]),
+            (0.001, Unit::Number, [0.0004, 0.0016]),
+            (-4.0, Unit::Number, [-6.0, -2.0]),
+            (0.0, Unit::Seconds, [-0.6, 0.6]),
+        ] {
+            let range = Range::of([number; 3].into_iter(), unit).expect("a range").up_to_ticks();
+            let is_expected = [range.low, range.high].iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
+            assert!(is_expected, "{number} {unit:?}: {range:?}");
+        }
     }
 
     #[test]

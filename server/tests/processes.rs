@@ -92,6 +92,7 @@ fn server(parts: &Path, list: &str, rank: usize, status: u16) -> Process {
 /// Returns the status and the text of an HTTP reply; `None` if nobody answers.
 fn get(port: u16, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
     let mut reply = String::new();
     stream.read_to_string(&mut reply).ok()?;

@@ -16,14 +16,28 @@ use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// The error message for a GCN with temporal sampling.
-pub(crate) const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are \
-    later than the seed: leave out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)";
-
-/// The error message for a GCN with weighted sampling.
-pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degree over the number of sampled \
-    neighbors, which is unbiased only if neighbors are sampled uniformly: leave out the weights (`weighted`), or \
-    choose another model (`kind` sage, gat or gatv2)";
+/// Returns the error of a GCN whose neighbors are not drawn uniformly from all edges, as its normalization assumes.
+pub(crate) fn gcn_fault(is_temporal: bool, is_isolated: bool, is_weighted: bool) -> Option<&'static str> {
+    if is_temporal {
+        Some(
+            "a GCN scales messages by in-degrees of the whole graph, which count edges that are later than the seed: leave \
+             out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)",
+        )
+    } else if is_isolated {
+        Some(
+            "a GCN scales messages by in-degrees of the whole graph, which count edges between parts: draw from all edges \
+             (`isolated`), or choose another model (`kind` sage, gat or gatv2)",
+        )
+    } else if is_weighted {
+        Some(
+            "a GCN multiplies messages by the in-degree over the number of sampled neighbors, which is unbiased only if \
+             neighbors are sampled uniformly: leave out the weights (`weighted`), or choose another model (`kind` sage, gat \
+             or gatv2)",
+        )
+    } else {
+        None
+    }
+}
 
 /// The parts of a batch to convert into tensors, and their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +45,7 @@ pub struct BatchOptions {
     /// True to include the targets of the seeds.
     pub labels: bool,
     /// True to compute the normalization weights of [`GcnConv`](edgecut_gnn::nn::GcnConv). The loader must then fetch
-    /// degrees, and sample neighbors uniformly: neither by weight nor by time.
+    /// degrees, and sample neighbors uniformly from all edges: neither by weight nor by time nor within parts.
     pub gcn_norm: bool,
     /// The factors of messages to compute from the weights of edges, for the edge types whose weights the schema has.
     pub edge_weighting: EdgeWeighting,
@@ -139,13 +153,8 @@ pub(crate) fn tensor_batches_from<B: GnnBackend>(
     let schema = Arc::clone(schema);
     let cache = cache.cloned();
     let sampler = loader.sampler();
-    let fault = if options.gcn_norm && sampler.temporal().is_some() {
-        Some(TEMPORAL_GCN)
-    } else if options.gcn_norm && sampler.is_weighted() {
-        Some(WEIGHTED_GCN)
-    } else {
-        None
-    };
+    let fault = gcn_fault(sampler.temporal().is_some(), sampler.is_isolated(), sampler.is_weighted());
+    let fault = fault.filter(|_| options.gcn_norm);
     loader.epoch_map_from(epoch, first_step, move |batch| {
         if let Some(what) = fault {
             return Err(TrainError::config(what));

@@ -1,7 +1,7 @@
 //! Learnable embeddings of nodes.
 
 use crate::batch_input::TensorBatch;
-use crate::error::TrainError;
+use crate::error::{ModelError, TrainError};
 use crate::model_file::{
     EmbeddingSize, EmbeddingTable, FreshTable, MatchedRows, NamedTable, NewEmbeddings, SavedEmbeddings, WantedRows,
     WarmStartReport, positions_by_id,
@@ -10,7 +10,9 @@ use crate::models::GraphSchema;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::{DistEmbedding, DistGraph, EmbeddingConfig, ShardState, ShardValues, SparseAdam};
+use edgecut_dist_sampler::{
+    DistEmbedding, DistGraph, EmbeddingConfig, SamplerConfig, ShardState, ShardValues, SparseAdam,
+};
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::collections::BTreeSet;
@@ -56,6 +58,31 @@ impl EmbeddingSource<'_> {
             Self::Saved(saved) => saved.seed(),
         }
     }
+
+    /// Returns the source for batches of a sampler.
+    ///
+    /// # Errors
+    /// The error of [`check_start`].
+    pub(crate) fn read_by(self, sampler: &SamplerConfig) -> Result<Self, ModelError> {
+        if let Self::Saved(saved) = self {
+            check_start(saved.new_embeddings(), sampler)?;
+        }
+        Ok(self)
+    }
+}
+
+/// Checks that the start of new rows counts no edges that are later than the seeds of a sampler. Each node has one row, for
+/// seeds of all times.
+///
+/// # Errors
+/// [`ModelError::Settings`] for a start from neighbors if neighbors are drawn by time.
+pub(crate) fn check_start(start: Option<NewEmbeddings>, sampler: &SamplerConfig) -> Result<(), ModelError> {
+    if start != Some(NewEmbeddings::Neighbors) || sampler.temporal.is_none() {
+        return Ok(());
+    }
+    let what = "new embeddings that start from neighbors (`new_embeddings=neighbors`) would count edges of all times, also \
+                edges later than a seed (`temporal`): choose another start (`new_embeddings=mean`)";
+    Err(ModelError::Settings { what: what.into() })
 }
 
 impl<'a> From<&'a [EmbeddingTable]> for EmbeddingSource<'a> {

@@ -1,6 +1,8 @@
 //! Settings of a model and of its training.
 
+use crate::batch_input::gcn_fault;
 use crate::drop_edges::DropEdges;
+use crate::embeddings::check_start;
 use crate::error::ModelError;
 use crate::fit::FitConfig;
 use crate::inference::LayerWiseConfig;
@@ -123,8 +125,14 @@ impl TrainingConfig {
     /// Returns the types and features of a graph that the model reads.
     ///
     /// # Errors
-    /// [`ModelError`] if an edge type lacks features that the model needs.
+    /// [`ModelError`] if an edge type lacks features that the model needs, or for settings that contradict each other.
     pub(crate) fn schema(&self, meta: &Meta) -> Result<GraphSchema, ModelError> {
+        let sampler = &self.sampler;
+        check_start(self.new_embeddings, sampler)?;
+        let fault = gcn_fault(sampler.temporal.is_some(), sampler.isolated, sampler.weighted);
+        if let Some(what) = fault.filter(|_| self.kind.needs_gcn_norm()) {
+            return Err(ModelError::Settings { what: what.into() });
+        }
         let mut schema = GraphSchema::new(meta)?.with_embeddings(&self.node_embeddings, self.hidden_channels)?;
         let has_convolutions = self.sampler.num_neighbors.num_hops() > 0;
         let without_effect = [("edge_weights", self.edge_weights), ("time_encoding", self.time_encoding.is_some())];

@@ -8,6 +8,7 @@ use crate::support;
 
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
+use edgecut_cluster::with_causes;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{
     DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
@@ -15,6 +16,7 @@ use edgecut_dist_sampler::{
 use edgecut_gnn::nn::{Aggregation, Decomposition, EdgeWeighting, HgtSettings};
 use edgecut_gnn::ops::AttentionVersion;
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
+use edgecut_trainer::model_file::NewEmbeddings;
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, GraphSchema, RgcnSettings, SageSettings};
 use edgecut_trainer::{
     BatchOptions, FitConfig, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches, train_node,
@@ -129,13 +131,27 @@ fn every_model_guesses_labels_that_lie_in_the_future() {
 }
 
 #[test]
-fn a_gcn_is_refused_where_neighbors_are_drawn_by_times_or_weights() {
+fn a_gcn_is_refused_where_neighbors_are_drawn_by_times_or_weights_or_within_parts() {
     let dir = parts_of(&dataset(), 1);
-    let error = |sampler| accuracy(dir.path(), ConvKind::Gcn(GcnSettings), sampler).expect_err("a GCN").to_string();
-    let message = error(by_time());
-    assert!(message.contains("a GCN") && message.contains("`temporal`"), "{message}");
-    let message = error(SamplerConfig::new(vec![Fanout::All; 2]).with_weights(true));
-    assert!(message.contains("a GCN") && message.contains("`weighted`"), "{message}");
+    let all = SamplerConfig::new(vec![Fanout::All; 2]);
+    for (sampler, setting) in [
+        (by_time(), "`temporal`"),
+        (all.clone().with_weights(true), "`weighted`"),
+        (all.clone().with_isolation(true), "`isolated`"),
+    ] {
+        let error = accuracy(dir.path(), ConvKind::Gcn(GcnSettings), sampler).expect_err("a GCN");
+        let message = with_causes(&error);
+        assert!(message.contains("a GCN") && message.contains(setting), "{message}");
+    }
+}
+
+#[test]
+fn new_embeddings_do_not_start_from_neighbors_of_all_times() {
+    let dir = parts_of(&dataset(), 1);
+    let new_embeddings = Some(NewEmbeddings::Neighbors);
+    let error = accuracy_of(dir.path(), TrainingConfig { new_embeddings, ..TrainingConfig::new(SAGE, by_time()) });
+    let message = with_causes(&error.expect_err("a start that counts later edges"));
+    assert!(message.contains("(`new_embeddings=neighbors`) would count edges of all times"), "{message}");
 }
 
 #[test]

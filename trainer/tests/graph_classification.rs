@@ -9,17 +9,18 @@ use burn_ndarray::NdArray;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, Packing};
 use edgecut_gnn::ops::DropoutKey;
-use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::{FakeGraphsOptions, Fold, fake_graphs, split_dataset, stratified_folds};
+use edgecut_graph::{GraphDataset, Split};
 use edgecut_trainer::gradients::{flatten_parameters, flatten_statistics};
 use edgecut_trainer::graph::{
     GraphBatchOptions, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol, cross_validate, graph_batches,
     train_graph,
 };
+use edgecut_trainer::inference::InferenceStep;
 use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, Mode, Network, NetworkConfig};
 use edgecut_trainer::{
-    BestModel, EpochReport, LrSchedule, Observer, SeedScores, StepGradients, adam, average_statistics, evaluate,
-    step_gradients,
+    BestModel, EpochReport, LrSchedule, Observer, SeedScores, StepGradients, StepReport, adam, average_statistics,
+    evaluate, step_gradients,
 };
 use std::sync::Arc;
 
@@ -167,9 +168,20 @@ fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() 
 struct Counts {
     epochs: Vec<EpochReport<SeedScores>>,
     improved: usize,
+    /// The fold of each step.
+    folds: Vec<Option<usize>>,
+    evaluation_steps: usize,
 }
 
 impl Observer<SeedScores> for Counts {
+    fn step(&mut self, report: &StepReport) {
+        self.folds.push(report.fold);
+    }
+
+    fn evaluation_step(&mut self, _: Split, _: InferenceStep) {
+        self.evaluation_steps += 1;
+    }
+
     fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
         self.epochs.push(report.clone());
         Ok(())
@@ -220,6 +232,9 @@ fn a_cross_validation_is_what_its_protocol_says() {
             let device = Default::default();
             let result =
                 cross_validate::<Autodiff<Cpu>>(&graphs, &folds, protocol, &config, world, &device, &mut counts);
+            assert!(counts.evaluation_steps >= counts.epochs.len());
+            counts.folds.dedup();
+            assert_eq!(counts.folds, [1, 2, 3].map(Some), "all folds, one after the other");
             (result.unwrap(), counts.epochs)
         });
         let (result, epochs) = both.remove(0);

@@ -60,11 +60,16 @@ impl Cluster {
         Verdict { failure: self.inner.job_state.wait_for_failure(patience), own }
     }
 
-    /// Reports the failure of this rank and its reason to all other ranks. Returns when the report has been sent, after
-    /// at most two seconds. The process can then exit.
+    /// Reports the failure of this rank and its reason to all other ranks, and prints it before if the configuration says
+    /// so. Returns when the report has been sent, after at most two seconds. The process can then exit.
     pub fn abort(&self, reason: &str) {
         let failure = Failure { is_own: true, ..self.failure_of(self.rank(), reason) };
         self.inner.job_state.record_own(&failure);
+        // Rank 0 may have decided on a failure of this rank before, such as its silence, and printed it.
+        let known = self.failure().filter(|known| *known != failure);
+        if known.is_none_or(|known| !reason.contains(&known.head())) {
+            self.inner.printer.print_own(&format!("{}: {reason}", self.name()));
+        }
         self.inner.control.report(failure, VERDICT_TIMEOUT);
     }
 
@@ -160,11 +165,21 @@ impl Cluster {
         }
     }
 
-    /// Returns true if this rank prints the failure of the job where all ranks print to the same terminal
-    /// ([`Failure::reporter`]).
-    pub fn is_reporter(&self) -> bool {
-        let failure = self.inner.job_state.wait_for_failure(Duration::ZERO);
-        failure.is_none_or(|failure| failure.reporter(&self.inner.roster) == self.rank())
+    /// Waits until the failure of the job is printed, by this rank or another one, if the configuration has
+    /// `print_failure`. A process that ends because of the failure calls this before it drops its handles: if rank 0 is
+    /// lost, the other ranks look for each other to find the one that prints. Waits for at most four seconds.
+    ///
+    /// ```
+    /// use edgecut_cluster::Cluster;
+    ///
+    /// let mut ranks = Cluster::join_local(2, |config| config.print_failure = Some(|line| eprintln!("error: {line}")))?;
+    /// // Prints "error: rank 1: disk full", and tells rank 0, which then has nothing to print.
+    /// ranks.pop().expect("rank 1").abort("disk full");
+    /// ranks[0].wait_until_printed();
+    /// # Ok::<(), edgecut_cluster::ClusterError>(())
+    /// ```
+    pub fn wait_until_printed(&self) {
+        self.inner.printer.wait();
     }
 
     /// Ends this process if the job fails and the process is still running eight seconds later. The exit status is

@@ -12,6 +12,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::system::uname;
 use tokio::sync::mpsc;
 
 use crate::address::{check_allowed, listen_as_master, local_addr, master_own_addr};
@@ -22,6 +23,7 @@ use crate::failure::control_thread::{ControlInputs, ControlThread, Heartbeat};
 use crate::failure::job_state::JobState;
 use crate::failure::keep_alive::end_when_unacknowledged;
 use crate::failure::panics::remember_panics;
+use crate::failure::printer::Printer;
 use crate::handshake::identity::Party;
 use crate::join::acceptor::{AcceptThread, Acceptor, AcceptorSettings, Arrival, HandshakeLimits, RpcStream};
 use crate::join::file_limit;
@@ -63,6 +65,7 @@ struct Inner {
     accept_thread: AcceptThread,
     control: ControlThread,
     job_state: Arc<JobState>,
+    printer: Arc<Printer>,
     rpc_incoming: Mutex<Option<mpsc::Receiver<RpcStream>>>,
     // The number of groups created, by name and members. All members count alike, so the number identifies a group.
     group_instances: Mutex<HashMap<(String, Vec<usize>), u64>>,
@@ -173,12 +176,14 @@ impl Cluster {
                 .map_err(system("set a timeout of a connection"))?;
         }
         let control_plane = ControlPlane::new(config.rank, roster.clone());
+        let printer = Arc::new(Printer::new(config.rank, roster.clone(), config.print_failure));
         let pulses = incoming.pulses;
         let control = ControlThread::start(ControlInputs {
             control_plane,
             connections: controls,
             heartbeat,
             job_state: Arc::clone(&job_state),
+            printer: Arc::clone(&printer),
             pulses,
         })?;
         let inner = Inner {
@@ -188,6 +193,7 @@ impl Cluster {
             accept_thread,
             control,
             job_state,
+            printer,
             rpc_incoming: Mutex::new(Some(incoming.rpc)),
             group_instances: Mutex::default(),
             watched: Mutex::default(),
@@ -217,6 +223,14 @@ impl Cluster {
     /// Returns the rank of this process, from 0 to `world_size() - 1`.
     pub fn rank(&self) -> usize {
         self.inner.config.rank
+    }
+
+    /// Returns the name of this rank for errors, with its host in a job on several machines: "rank 1 on node-7".
+    pub fn name(&self) -> String {
+        if self.world_size() == self.local_world_size() {
+            return format!("rank {}", self.rank());
+        }
+        format!("rank {} on {}", self.rank(), uname().nodename().to_string_lossy())
     }
 
     /// Returns the number of processes of the job.

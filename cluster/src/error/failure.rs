@@ -28,7 +28,7 @@ pub struct Failure {
     /// The rank at the other end, if the connection between the two failed rather than the process of `rank`.
     #[serde(default)]
     pub link_to: Option<usize>,
-    /// True if the process of `rank` has reported the failure itself, and prints it.
+    /// True if the process of `rank` has reported the failure itself.
     #[serde(default)]
     pub is_own: bool,
 }
@@ -49,20 +49,21 @@ impl Failure {
         }
     }
 
-    /// Returns the rank that prints the failure where all ranks print to the same terminal. `roster` has the addresses of
-    /// all ranks.
+    /// Returns the ranks that may print the failure if rank 0 cannot be heard, the first one first. `roster` has the
+    /// addresses of all ranks.
     ///
-    /// A rank that reported its failure prints it itself. Otherwise this is the first rank of another machine, as the whole
-    /// machine may be lost, or else the first other rank.
-    pub fn reporter(&self, roster: &[SocketAddr]) -> usize {
-        if self.is_own {
-            return self.rank;
+    /// The ends of a failed connection come first, since their processes work. Otherwise the ranks of the lost rank's machine
+    /// come last, as the whole machine may be lost.
+    pub(crate) fn printers(&self, roster: &[SocketAddr]) -> Vec<usize> {
+        let mut ranks: Vec<usize> = (0..roster.len()).collect();
+        match self.link_to {
+            Some(other) => ranks.sort_by_key(|&rank| rank != self.rank && rank != other),
+            None => {
+                ranks.retain(|&rank| rank != self.rank);
+                ranks.sort_by_key(|&rank| roster[rank].ip() == self.addr.ip());
+            }
         }
-        if let Some(other) = self.link_to {
-            return self.rank.min(other);
-        }
-        let elsewhere = roster.iter().position(|addr| addr.ip() != self.addr.ip());
-        elsewhere.unwrap_or(usize::from(self.rank == 0))
+        ranks
     }
 }
 
@@ -81,11 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn one_rank_that_is_still_there_prints_a_failure() {
+    fn ranks_of_other_machines_print_first() {
         let roster = roster();
-        assert_eq!([0, 1, 2].map(|rank| killed(rank).reporter(&roster)), [2, 2, 0]);
-        assert_eq!([0, 1].map(|rank| killed(rank).reporter(&roster[..2])), [1, 0]);
-        assert_eq!(Failure { is_own: true, ..killed(1) }.reporter(&roster), 1);
-        assert_eq!(Failure { link_to: Some(2), ..killed(1) }.reporter(&roster), 1);
+        assert_eq!([0, 1, 2].map(|rank| killed(rank).printers(&roster)), [[2, 1], [2, 0], [0, 1]]);
+        assert_eq!(Failure { link_to: Some(2), ..killed(1) }.printers(&roster), [1, 2, 0]);
     }
 }

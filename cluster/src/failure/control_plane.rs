@@ -9,6 +9,8 @@ use crate::failure::messages::Message;
 /// An action for the control thread to execute.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
+    /// Print a failure where all ranks print to the same terminal, before anything else.
+    Print(Failure, Printing),
     /// Send to a rank, if the connection is still open.
     Send(usize, Message),
     /// Record the failure for this process.
@@ -20,6 +22,15 @@ pub(crate) enum Action {
     TellWaits,
     /// Finish: all ranks are done, and nothing that follows is a failure.
     Finish,
+}
+
+/// The rank that prints a failure which no rank has reported as its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Printing {
+    /// This rank, which decides on the failure.
+    Here,
+    /// The first rank that is left. Rank 0, which decides otherwise, cannot be heard.
+    FirstLeft,
 }
 
 /// The control plane of one rank. Rank 0 is the hub: it alone decides which failure was the first.
@@ -59,7 +70,8 @@ impl ControlPlane {
             Message::Heartbeat => Vec::new(),
             Message::Failed(failure) if self.exists(&failure) => {
                 let failure = self.as_seen_here(failure);
-                self.fail(failure)
+                // Rank 0 has printed what it tells.
+                if self.rank == 0 { self.fail(failure) } else { self.end(failure, None) }
             }
             Message::Suspected(failure) if self.rank == 0 && failure.rank < self.roster.len() => {
                 let failure = self.as_seen_here(failure);
@@ -172,12 +184,26 @@ impl ControlPlane {
         (0..self.roster.len()).filter(|rank| !self.leaving.contains(rank)).collect()
     }
 
+    /// Ends the job by a failure that this rank has found, or that rank 0 was told.
     fn fail(&mut self, failure: Failure) -> Vec<Action> {
+        let printing = match (failure.is_own, self.rank) {
+            (true, _) => None,
+            (false, 0) => Some(Printing::Here),
+            (false, _) => Some(Printing::FirstLeft),
+        };
+        self.end(failure, printing)
+    }
+
+    fn end(&mut self, failure: Failure, printing: Option<Printing>) -> Vec<Action> {
         if self.state != State::Running {
             return Vec::new();
         }
         self.state = State::Failed;
-        let mut actions = self.to_others(&Message::Failed(failure.clone()));
+        let mut actions = Vec::new();
+        if let Some(printing) = printing {
+            actions.push(Action::Print(failure.clone(), printing));
+        }
+        actions.extend(self.to_others(&Message::Failed(failure.clone())));
         actions.push(Action::Record(failure));
         actions
     }
@@ -228,7 +254,8 @@ mod tests {
     fn rank_0_tells_everyone_of_the_first_failure_only() {
         let mut hub = control_plane(0);
         let told = Message::Failed(failure(2));
-        let expected = vec![Action::Send(1, told.clone()), Action::Send(2, told), Action::Record(failure(2))];
+        let printed = Action::Print(failure(2), Printing::Here);
+        let expected = vec![printed, Action::Send(1, told.clone()), Action::Send(2, told), Action::Record(failure(2))];
         assert_eq!(hub.on_lost(2, "x".to_owned()), expected);
         assert_eq!(hub.on_lost(1, "y".to_owned()), []);
         assert_eq!(hub.on_message(1, Message::Failed(failure(0))), []);
@@ -240,6 +267,14 @@ mod tests {
         let mut rank = control_plane(1);
         assert_eq!(rank.on_report(failure(2)), [Action::Send(0, Message::Failed(failure(2)))]);
         assert_eq!(rank.on_message(0, Message::Failed(failure(1))), [Action::Record(failure(1))]);
+    }
+
+    #[test]
+    fn a_rank_prints_its_own_failure_itself() {
+        let own = Failure { is_own: true, ..failure(1) };
+        let told = Message::Failed(own.clone());
+        let expected = [Action::Send(1, told.clone()), Action::Send(2, told.clone()), Action::Record(own)];
+        assert_eq!(control_plane(0).on_message(1, told), expected);
     }
 
     #[test]
@@ -262,7 +297,8 @@ mod tests {
 
     #[test]
     fn the_death_of_rank_0_is_seen_by_each_rank() {
-        assert_eq!(control_plane(1).on_lost(0, "x".to_owned()), [Action::Record(failure(0))]);
+        let printed = Action::Print(failure(0), Printing::FirstLeft);
+        assert_eq!(control_plane(1).on_lost(0, "x".to_owned()), [printed, Action::Record(failure(0))]);
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::error::{ClusterError, Failure, system};
-use crate::failure::control_plane::{Action, ControlPlane};
+use crate::failure::control_plane::{Action, ControlPlane, Printing};
 use crate::failure::heartbeat_connection::{ConnectionKind, HeartbeatConnection};
 use crate::failure::job_state::JobState;
 use crate::failure::messages::Message;
+use crate::failure::printer::Printer;
 use crate::failure::suspension::SuspensionWatch;
 use crate::frames::encode;
 use crate::locks::lock;
@@ -33,6 +34,7 @@ pub(crate) struct ControlInputs {
     pub(crate) connections: Vec<(usize, SecureStream)>,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) job_state: Arc<JobState>,
+    pub(crate) printer: Arc<Printer>,
     /// The pulses that peers open.
     pub(crate) pulses: Receiver<(usize, SecureStream)>,
 }
@@ -64,7 +66,7 @@ struct Shared {
 impl ControlThread {
     /// Starts the control thread.
     pub(crate) fn start(inputs: ControlInputs) -> Result<Self, ClusterError> {
-        let ControlInputs { control_plane, connections: streams, heartbeat, job_state, pulses } = inputs;
+        let ControlInputs { control_plane, connections: streams, heartbeat, job_state, printer, pulses } = inputs;
         let mut connections = Vec::with_capacity(streams.len());
         for (rank, stream) in streams {
             stream.set_nonblocking(true).map_err(system("make a control connection non-blocking"))?;
@@ -82,6 +84,7 @@ impl ControlThread {
             connections,
             heartbeat,
             job_state,
+            printer,
             pulses,
             shared: Arc::clone(&shared),
             signal,
@@ -151,6 +154,7 @@ pub(super) struct ControlLoop {
     pub(super) connections: Vec<HeartbeatConnection>,
     pub(super) heartbeat: Heartbeat,
     job_state: Arc<JobState>,
+    printer: Arc<Printer>,
     pulses: Receiver<(usize, SecureStream)>,
     shared: Arc<Shared>,
     signal: WakeSignal,
@@ -238,12 +242,18 @@ impl ControlLoop {
 
     pub(super) fn execute(&mut self, actions: Vec<Action>) {
         *lock(&self.shared.unfinished) = self.control_plane.unfinished();
-        // Messages go first: recording a failure wakes threads that may exit the process at once, and the other ranks
-        // would then see only the end of this process.
-        let (messages, others): (Vec<Action>, Vec<Action>) =
-            actions.into_iter().partition(|action| matches!(action, Action::Send(..)));
-        for action in messages.into_iter().chain(others) {
+        // Messages go before records: recording a failure wakes threads that may exit the process at once, and the other
+        // ranks would then see only the end of this process. A failure is printed before both, see [`Printer`].
+        let mut actions = actions;
+        actions.sort_by_key(|action| match action {
+            Action::Print(..) => 0,
+            Action::Send(..) => 1,
+            _ => 2,
+        });
+        for action in actions {
             match action {
+                Action::Print(failure, Printing::Here) => self.printer.print_failure(&failure),
+                Action::Print(failure, Printing::FirstLeft) => self.printer.print_if_first_left(&failure),
                 Action::Send(rank, message) => self.send(rank, &message),
                 Action::Record(failure) => {
                     self.flush();

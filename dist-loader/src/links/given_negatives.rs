@@ -7,11 +7,11 @@ use crate::links::negatives::{EdgeKey, NegativeSampling};
 use crate::seeds::edge_seeds::SeedEdge;
 use edgecut_dist_sampler::{
     BatchKey, DistGraph, DistNeighborSampler, ExcludedEdge, Fanout, NumNeighbors, SampleError, SampleSeeds,
-    SamplerConfig,
+    SampledSubgraph, SamplerConfig,
 };
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{EdgeTypeId, Part};
-use rustc_hash::FxHashMap;
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -64,10 +64,10 @@ pub(crate) struct GivenNegatives {
 
 /// The edge types that give the negatives of a predicted edge type.
 struct GivenOfType {
-    given: Vec<EdgeTypeId>,
+    given: BTreeSet<EdgeTypeId>,
     /// The reverses of the given types: edges are stored with their destinations, so that the negatives of a source are
-    /// the neighbors over these.
-    reverses: Vec<EdgeTypeId>,
+    /// the neighbors over these. Several types may have the same one.
+    reverses: BTreeSet<EdgeTypeId>,
     /// The sampler of neighbors over `reverses`.
     sampler: Arc<DistNeighborSampler>,
 }
@@ -97,7 +97,7 @@ impl GivenNegatives {
         let mut of_types = BTreeMap::new();
         for &edge_type in predicted {
             let ends = relations.ends[edge_type.index()];
-            let of_type: Vec<EdgeTypeId> =
+            let of_type: BTreeSet<EdgeTypeId> =
                 given.iter().copied().filter(|given| relations.ends[given.index()] == ends).collect();
             if of_type.is_empty() {
                 continue;
@@ -127,19 +127,15 @@ impl GivenNegatives {
         let num = self.max_per_edge.map_or(num, |most| most.min(num));
         let mut found = vec![Vec::new(); edges.len()];
         for (&edge_type, of_type) in &self.of_types {
-            let of_edges: Vec<usize> = (0..edges.len()).filter(|&at| edges[at].edge_type == edge_type).collect();
-            let sources: BTreeSet<u32> = of_edges.iter().map(|&at| edges[at].src).collect();
-            if sources.is_empty() {
+            let mut of_edges = Vec::new();
+            for (at, edge) in edges.iter().enumerate().filter(|(_, edge)| edge.edge_type == edge_type) {
+                of_edges.push(Request { at, src: edge.src, dst: edge.dst, key: keys[at].key });
+            }
+            if of_edges.is_empty() {
                 continue;
             }
-            let of_sources = of_type.of_sources(key, edge_type, sources.into_iter().collect()).await?;
-            for at in of_edges {
-                let edge = &edges[at];
-                let mut negatives: Vec<u32> = of_sources[&edge.src].clone();
-                negatives.retain(|&negative| negative != edge.dst);
-                let mut rng = CounterRng::new(combine(keys[at].key, STREAM));
-                let chosen = choose_positions(negatives.len(), num, &mut rng);
-                found[at] = chosen.into_iter().map(|position| negatives[position]).collect();
+            for (at, negatives) in of_type.choose(key, edge_type, of_edges, num).await? {
+                found[at] = negatives;
             }
         }
         let mut listed = Vec::new();
@@ -180,39 +176,75 @@ impl GivenNegatives {
     }
 }
 
+/// An edge of a batch, by its number, that needs negatives.
+struct Request {
+    at: usize,
+    src: u32,
+    dst: u32,
+    key: u64,
+}
+
 impl GivenOfType {
-    /// Returns the given negatives of sources, each once, in the order of the original edge lists.
-    async fn of_sources(
+    /// Chooses at most `num` given negatives for each edge of a type.
+    async fn choose(
         &self,
         key: BatchKey,
         edge_type: EdgeTypeId,
-        sources: Vec<u32>,
-    ) -> Result<FxHashMap<u32, Vec<u32>>, SampleError> {
+        edges: Vec<Request>,
+        num: usize,
+    ) -> Result<Vec<(usize, Vec<u32>)>, SampleError> {
         let graph = self.sampler.node();
         let part = graph.part();
         let predicted = part.edges(edge_type);
-        let num_types = part.meta().node_types.len();
-        let seeds = SampleSeeds::of_type(predicted.src_type, sources.clone(), num_types);
+        let sources: BTreeSet<u32> = edges.iter().map(|edge| edge.src).collect();
+        let sources: Vec<u32> = sources.into_iter().collect();
+        let seeds = SampleSeeds::of_type(predicted.src_type, sources.clone(), part.meta().node_types.len());
         // The number 0 stands for all batches of the epoch.
         let key = BatchKey { seed: combine(key.seed, STREAM), batch: 0, ..key };
         let sampled = self.sampler.sample(seeds, key).await?;
-        let ids = &sampled.nodes[predicted.dst_type.index()].ids;
-        let mut of_sources = FxHashMap::default();
-        for (row, source) in sources.into_iter().enumerate() {
-            let mut negatives = Vec::new();
-            for reverse in &self.reverses {
-                let edges = &sampled.edges[reverse.index()];
-                for &number in &edges.indices[edges.indptr[row] as usize..edges.indptr[row + 1] as usize] {
-                    let id = ids[number as usize];
-                    if !negatives.contains(&id) {
-                        negatives.push(id);
-                    }
+        let dst_type = predicted.dst_type;
+        let reverses = self.reverses.clone();
+        graph
+            .run_on_workers(move || {
+                let of_sources = negatives_of(&sampled, dst_type, &reverses, sources);
+                edges.into_iter().map(|edge| (edge.at, chosen(&of_sources[&edge.src], &edge, num))).collect()
+            })
+            .await
+    }
+}
+
+/// Returns the given negatives of sources, each once, in the order of the original edge lists.
+fn negatives_of(
+    sampled: &SampledSubgraph,
+    dst_type: NodeTypeId,
+    reverses: &BTreeSet<EdgeTypeId>,
+    sources: Vec<u32>,
+) -> FxHashMap<u32, Vec<u32>> {
+    let ids = &sampled.nodes[dst_type.index()].ids;
+    let mut of_sources = FxHashMap::default();
+    for (row, source) in sources.into_iter().enumerate() {
+        let mut negatives = Vec::new();
+        let mut known = FxHashSet::default();
+        for reverse in reverses {
+            let edges = &sampled.edges[reverse.index()];
+            for &number in &edges.indices[edges.indptr[row] as usize..edges.indptr[row + 1] as usize] {
+                let id = ids[number as usize];
+                if known.insert(id) {
+                    negatives.push(id);
                 }
             }
-            of_sources.insert(source, negatives);
         }
-        Ok(of_sources)
+        of_sources.insert(source, negatives);
     }
+    of_sources
+}
+
+/// Draws at most `num` of the negatives of a source for an edge.
+fn chosen(of_source: &[u32], edge: &Request, num: usize) -> Vec<u32> {
+    let mut negatives = of_source.to_vec();
+    negatives.retain(|&negative| negative != edge.dst);
+    let mut rng = CounterRng::new(combine(edge.key, STREAM));
+    choose_positions(negatives.len(), num, &mut rng).into_iter().map(|position| negatives[position]).collect()
 }
 
 /// Adds negatives from pairs of some edge types to those that are found, up to `num` for each edge. `stream` selects the random
@@ -253,7 +285,7 @@ async fn add_pairs(
 fn sampler_over(
     graph: &Arc<DistGraph>,
     part: &Part,
-    edge_types: &Vec<EdgeTypeId>,
+    edge_types: &BTreeSet<EdgeTypeId>,
     num: usize,
 ) -> Result<Arc<DistNeighborSampler>, LoaderError> {
     let fanout = Fanout::Count(MAX_PER_SOURCE.max(num as u32));

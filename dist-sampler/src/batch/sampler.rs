@@ -160,6 +160,11 @@ impl DistNeighborSampler {
         self.rule.weighted
     }
 
+    /// Returns whether only edges within a part are drawn.
+    pub fn is_isolated(&self) -> bool {
+        self.rule.isolated
+    }
+
     /// Returns the times that limit sampling, if any.
     pub fn temporal(&self) -> Option<Temporal> {
         self.rule.temporal

@@ -5,7 +5,7 @@ use crate::graphs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_partition::verify;
-use edgecut_testing::{Need, skip};
+use edgecut_testing::{Need, Process, skip};
 use graphs::{contents, names};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -132,7 +132,7 @@ fn metis_is_replaced_if_it_does_not_fit_unless_it_was_chosen() {
 fn stop_at_moments(program: impl Fn() -> Command, scratch: &str, out: &str) {
     const RUNS: u32 = 8;
     let (scratch, out) = (Path::new(scratch), Path::new(out));
-    let run = || program().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let run = || Process::start(program().stdout(Stdio::null()).stderr(Stdio::null()));
     let start = Instant::now();
     assert!(run().wait().unwrap().success());
     let mut needed = start.elapsed();

@@ -2,7 +2,7 @@
 //! named without credentials.
 
 use crate::graphs::contents;
-use edgecut_testing::{BUCKET, S3Server};
+use edgecut_testing::{BUCKET, Process, S3Server};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -224,8 +224,8 @@ fn a_server_that_ends_in_the_middle_leaves_parts_that_can_be_uploaded() {
     let cache = tempfile::tempdir().unwrap();
     let words =
         ["--dataset", "fake", "--avg-num-nodes", "100000", "--num-partitions", "2", "--output-dir", &url("parts")];
-    let mut process =
-        command(&server, cache.path(), &words).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut command_line = command(&server, cache.path(), &words);
+    let mut process = Process::start(command_line.stderr(Stdio::piped()).stdout(Stdio::piped()));
     let mut stderr = BufReader::new(process.stderr.take().unwrap());
     // The first line is printed before the nodes are assigned, long before the upload.
     let mut first = String::new();
@@ -233,7 +233,7 @@ fn a_server_that_ends_in_the_middle_leaves_parts_that_can_be_uploaded() {
     server.kill();
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
-    let output = process.wait_with_output().unwrap();
+    let output = process.output().unwrap();
     let output = Output { stderr: rest.into_bytes(), ..output };
     let error = error_of(&output, 1);
     let left = cache.path().join("s3").join(BUCKET).join("parts+out/parts");

@@ -424,11 +424,8 @@ fn help_shows_defaults_and_examples() {
 fn a_closed_pipe_is_no_error() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
-    let mut child = program(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "2"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = program(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "2"]);
+    let mut child = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     drop((child.stdout.take(), child.stderr.take()));
     assert!(child.wait().unwrap().success());
 }

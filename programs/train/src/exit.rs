@@ -22,9 +22,9 @@ pub(crate) struct UsageError(pub(crate) String);
 #[derive(Debug)]
 pub(crate) struct OtherRankFailed(pub(crate) String);
 
-/// An error that another rank reports to the same terminal.
+/// The context of an error that is printed already, by this process or by another rank to the same terminal.
 #[derive(Debug)]
-pub(crate) struct ReportedElsewhere(pub(crate) String);
+pub(crate) struct Printed;
 
 /// The end of a run by SIGTERM after it has written a checkpoint. The reporter has already told the user.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     let is_device_flag =
         matches!(error.downcast_ref(), Some(DeviceError::NotBuilt { .. } | DeviceError::SharedGpu { .. }));
     let is_of_server = error.downcast_ref().is_some_and(TrainError::is_of_server);
-    if error.is::<OtherRankFailed>() || error.is::<ReportedElsewhere>() || is_of_server {
+    if error.is::<OtherRankFailed>() || is_of_server {
         OTHER_RANK_FAILED
     } else if error.is::<Stopped>() {
         STATE_STORED
@@ -76,13 +76,11 @@ impl fmt::Display for OtherRankFailed {
 
 impl std::error::Error for OtherRankFailed {}
 
-impl fmt::Display for ReportedElsewhere {
+impl fmt::Display for Printed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str("printed already")
     }
 }
-
-impl std::error::Error for ReportedElsewhere {}
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(error) if error.is::<exit::Stopped>() || error.is::<exit::ReportedElsewhere>() => {
+        Err(error) if error.is::<exit::Stopped>() || error.is::<exit::Printed>() => {
             ExitCode::from(exit::exit_code(&error))
         }
         Err(error) => {

@@ -4,14 +4,15 @@ use crate::programs;
 
 use edgecut_testing::{Need, free_port, skip};
 use programs::{
-    Folder, Process, TRAIN, assert_error, end, error_of, node, parts, run, send, stderr, train_or_evaluate, unplace,
-    wait_until,
+    ENDS_WITHIN, Folder, Process, TRAIN, assert_error, end, error_of, node, parts, run, send, stderr,
+    train_or_evaluate, unplace, wait_until,
 };
 use rustix::process::Signal;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
@@ -67,51 +68,126 @@ fn srun_places_ranks_and_names_the_first_node() {
     assert!(usage_error(&parts.path, &["--nproc-per-node", "2"], &task("1")).contains("SLURM_PROCID"));
 }
 
-/// Starts three ranks as `srun` on two nodes does, which train until something ends them.
-fn ranks_of_srun(parts: &Path, metrics: &Path) -> Vec<Process> {
+/// Starts ranks as `srun` does on two nodes, the last rank on the second one.
+fn ranks_of_srun(num_ranks: usize, train: impl Fn() -> Command) -> Vec<Process> {
     let job = slurm_job();
+    let on_first = num_ranks - 1;
+    let tasks = format!("{on_first},1");
     let mut ranks = Vec::new();
-    for rank in 0..3 {
-        let mut command = node(parts);
-        command.args(["--num-epochs", "1000000", "--rendezvous-timeout", "100", "--metrics"]).arg(metrics);
-        command.envs([
+    for rank in 0..num_ranks {
+        let mut command = train();
+        command.args(["--rendezvous-timeout", "100"]).envs([
             ("SLURM_JOB_ID", job.as_str()),
             ("SLURM_STEP_ID", "0"),
             ("SLURM_STEP_NODELIST", "127.0.0.[1-2]"),
-            ("SLURM_STEP_TASKS_PER_NODE", "2,1"),
-            ("SLURM_NTASKS", "3"),
+            ("SLURM_STEP_TASKS_PER_NODE", tasks.as_str()),
         ]);
-        let number = rank.to_string();
-        command.env("SLURM_PROCID", &number);
-        command.env("SLURM_NODEID", (rank / 2).to_string()).env("SLURM_LOCALID", (rank % 2).to_string());
+        command.env("SLURM_NTASKS", num_ranks.to_string()).env("SLURM_PROCID", rank.to_string());
+        let (node, local) = if rank < on_first { (0, rank) } else { (1, 0) };
+        command.env("SLURM_NODEID", node.to_string()).env("SLURM_LOCALID", local.to_string());
         ranks.push(Process::start(&mut command));
     }
     ranks
 }
 
-/// Returns the lines with errors that the ranks of a job print, which all appear in one terminal.
-fn errors_of(ranks: Vec<Process>) -> Vec<String> {
-    let said: String = ranks.into_iter().map(|rank| stderr(&end(rank))).collect();
+/// Starts three ranks that train until something ends them, and waits until they have trained an epoch.
+fn endless_ranks_of_srun(parts: &Path) -> Vec<Process> {
+    let dir = Folder::new();
+    let metrics = dir.join("metrics.jsonl");
+    let mut ranks = ranks_of_srun(3, || {
+        let mut command = node(parts);
+        command.args(["--num-epochs", "1000000", "--metrics"]).arg(&metrics);
+        command
+    });
+    wait_until(|| has_trained(&mut ranks[0], &metrics), || "training did not start".into());
+    ranks
+}
+
+/// Returns true once rank 0 has written the metrics of an epoch.
+fn has_trained(rank_0: &mut Process, metrics: &Path) -> bool {
+    assert!(rank_0.try_wait().expect("wait for a child").is_none(), "rank 0 has ended");
+    std::fs::read_to_string(metrics).is_ok_and(|text| text.contains("\"event\":\"epoch\""))
+}
+
+/// Returns the lines with errors in the outputs of the ranks of a job, which all appear in one terminal.
+fn errors_in(outputs: &[Output]) -> Vec<String> {
+    let said: String = outputs.iter().map(stderr).collect();
     said.lines().filter(|line| line.starts_with("error: ")).map(str::to_owned).collect()
 }
 
 #[test]
 fn ranks_of_srun_print_the_failure_of_a_rank_once() {
     let parts = parts(3, 31);
-    let dir = Folder::new();
-    let metrics = dir.join("metrics.jsonl");
-    let mut ranks = ranks_of_srun(&parts.path, &metrics);
-    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
-        assert!(ranks[0].try_wait().expect("wait for a child").is_none(), "rank 0 has ended");
-        std::thread::park_timeout(Duration::from_millis(5));
+    // Rank 0 decides on failures of others. Without it, the first rank that is left prints them.
+    for killed in [&[1][..], &[0], &[0, 1], &[1, 0]] {
+        let ranks = endless_ranks_of_srun(&parts.path);
+        // Ranks that are killed together notice nothing of each other.
+        for &rank in killed {
+            send(Signal::STOP, ranks[rank].id());
+        }
+        for &rank in killed {
+            send(Signal::KILL, ranks[rank].id());
+        }
+        let outputs: Vec<Output> = ranks.into_iter().map(end).collect();
+        let errors = errors_in(&outputs);
+        assert_eq!(errors.len(), 1, "killed {killed:?}: {errors:?}");
+        assert!(killed.iter().any(|rank| errors[0].contains(&format!("rank {rank} at 127.0.0."))), "{errors:?}");
+        for (rank, output) in outputs.iter().enumerate().filter(|(rank, _)| !killed.contains(rank)) {
+            assert_eq!(output.status.code(), Some(3), "rank {rank} after the end of {killed:?}");
+        }
     }
-    ranks[1].kill().expect("a running process");
-    let errors = errors_of(ranks);
-    assert!(errors.len() == 1 && errors[0].contains("rank 1 at 127.0.0."), "{errors:?}");
+}
 
+fn has_ended(rank: &mut Process) -> bool {
+    rank.try_wait().expect("wait for a child").is_some()
+}
+
+#[test]
+fn a_failure_is_printed_before_another_rank_ends() {
+    const RUNS: usize = 6;
+    let parts = parts(2, 33);
     std::fs::remove_file(parts.path.join("part_1/edges/node__to__node/indices.npy")).expect("a file of the part");
-    let errors = errors_of(ranks_of_srun(&parts.path, &metrics));
-    assert!(errors.len() == 1 && errors[0].starts_with("error: rank 1 on "), "{errors:?}");
+    for _ in 0..RUNS {
+        let mut ranks = ranks_of_srun(2, || node(&parts.path));
+        // A launcher kills all ranks once the first one has ended.
+        wait_until(|| ranks.iter_mut().any(has_ended), || "no rank ends".into());
+        for rank in &mut ranks {
+            rank.kill().expect("a process that was not waited for");
+        }
+        let outputs: Vec<Output> = ranks.into_iter().map(end).collect();
+        let errors = errors_in(&outputs);
+        assert!(errors.len() == 1 && errors[0].starts_with("error: rank 1 on "), "{errors:?}");
+    }
+}
+
+#[test]
+fn the_batch_script_shows_lines_as_they_come_and_errors_once() {
+    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/train.sbatch");
+    let dir = Folder::new();
+    edgecut_testing::write_executable(&dir.join("train"), b"");
+    // In place of srun. The second part of its output comes when the test has read the first part.
+    let srun = "#!/bin/sh\n{ echo epoch 1; echo; } >&2\nread go\necho result\nprintf 'error: %s\\n' 'a $b]' 'a $b]' c >&2\n\
+                printf 'no\\\\n end' >&2\nexit 3\n";
+    edgecut_testing::write_executable(&dir.join("srun"), srun.as_bytes());
+    let mut command = Command::new("bash");
+    command.arg(SCRIPT).env("EDGECUT_BIN", dir.path());
+    command.env("PATH", format!("{}:{}", dir.path().display(), std::env::var("PATH").expect("a path")));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut script = Process::start(&mut command);
+    let mut said = BufReader::new(script.stderr.take().expect("a pipe"));
+    let mut go = script.stdin.take().expect("a pipe");
+    let (sender, first) = channel();
+    let rest = std::thread::spawn(move || {
+        let mut line = String::new();
+        said.read_line(&mut line).expect("read");
+        sender.send(line).expect("the test waits");
+        std::io::read_to_string(said).expect("read")
+    });
+    assert_eq!(first.recv_timeout(ENDS_WITHIN).as_deref(), Ok("epoch 1\n"), "the line is shown while the job runs");
+    go.write_all(b"\n").expect("srun reads");
+    let output = end(script);
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(3), &b"result\n"[..]));
+    assert_eq!(rest.join().expect("no panic"), "\nerror: a $b]\nerror: c\nno\\n end\n");
 }
 
 #[test]
@@ -184,25 +260,42 @@ fn mpirun_places_ranks() {
 #[test]
 fn mpirun_itself_places_ranks() {
     let parts = parts(2, 24);
-    let port = free_port().to_string();
-    for (program, flags) in
-        [("mpirun.openmpi", &["--allow-run-as-root", "--oversubscribe"][..]), ("mpiexec.mpich", &[])]
-    {
-        if Command::new(program).arg("--version").output().is_err() {
-            skip(Need::Mpi, "mpirun_itself_places_ranks", format!("no {program}"));
-            continue;
-        }
-        let train = node(&parts.path);
-        let mut command = Command::new(program);
-        unplace(&mut command);
-        command.args(flags).args(["-n", "2"]).arg(train.get_program()).args(train.get_args());
-        command.args(["--num-epochs", "1", "--master-port", &port, "--json"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let output = run(&mut command);
+    for (program, flags) in MPI {
+        let Some(mut command) = mpirun(program, flags, 2, &node(&parts.path)) else { continue };
+        let output = run(command.args(["--num-epochs", "1", "--json"]));
         assert!(output.status.success(), "{program}: {}", stderr(&output));
         let results = String::from_utf8_lossy(&output.stdout).matches("test_acc").count();
         assert_eq!(results, 1, "{program}: one job of two, not two jobs: {}", stderr(&output));
     }
+}
+
+#[test]
+fn mpirun_shows_the_failure_of_a_rank_once() {
+    let parts = parts(3, 34);
+    std::fs::remove_file(parts.path.join("part_1/edges/node__to__node/indices.npy")).expect("a file of the part");
+    for (program, flags) in MPI {
+        let Some(mut command) = mpirun(program, flags, 3, &node(&parts.path)) else { continue };
+        let errors = errors_in(&[run(&mut command)]);
+        assert!(errors.len() == 1 && errors[0].starts_with("error: rank 1: "), "{program}: {errors:?}");
+    }
+}
+
+/// The programs that start MPI jobs, and their flags.
+const MPI: [(&str, &[&str]); 2] =
+    [("mpirun.openmpi", &["--allow-run-as-root", "--oversubscribe"]), ("mpiexec.mpich", &[])];
+
+/// Returns a command that starts ranks by `mpirun` on a free port; `None` if it is not installed.
+fn mpirun(program: &str, flags: &[&str], num_ranks: usize, train: &Command) -> Option<Command> {
+    if Command::new(program).arg("--version").output().is_err() {
+        skip(Need::Mpi, "mpirun", format!("no {program}"));
+        return None;
+    }
+    let mut command = Command::new(program);
+    unplace(&mut command);
+    command.args(flags).args(["-n", &num_ranks.to_string()]).arg(train.get_program()).args(train.get_args());
+    command.args(["--master-port", &free_port().to_string()]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Some(command)
 }
 
 #[test]
@@ -256,11 +349,11 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
     // Rank 0 is killed, and Kubernetes starts the containers of both pods again.
     let mut killed = pod("0", "100000");
     let other = pod("1", "100000");
-    let is_stored = || std::fs::read_dir(dir.path()).is_ok_and(|folders| folders.count() > 1);
-    while !is_stored() {
+    let is_stored = || {
         assert!(killed.try_wait().expect("wait for a child").is_none(), "rank 0 has ended");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
+        std::fs::read_dir(dir.path()).is_ok_and(|folders| folders.count() > 1)
+    };
+    wait_until(is_stored, || "no checkpoint is stored".into());
     killed.kill().expect("a running process");
     end(killed);
     assert!(!end(other).status.success(), "a failure of a rank ends the others");

@@ -4,17 +4,17 @@ use crate::programs;
 
 use crate::report_in_browser::browse;
 use edgecut_testing::free_ports;
-use programs::{ENDS_WITHIN, Parts, fake_parts, node, stderr};
+use programs::{ENDS_WITHIN, Parts, Process, fake_parts, node, stderr};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::TcpStream;
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// Returns the answer of a status port to a request.
 fn ask(port: u16, path: &str) -> Option<String> {
     use std::io::{Read, Write};
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(ENDS_WITHIN)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
@@ -48,7 +48,7 @@ fn prometheus(answer: &str) -> BTreeMap<String, f64> {
 
 /// A run on two ranks that goes on until it is dropped.
 struct EndlessRun {
-    child: Child,
+    child: Process,
     port: u16,
     _parts: Parts,
 }
@@ -59,7 +59,7 @@ impl EndlessRun {
         let port = free_ports(2)[0];
         let mut command = node(&parts.path);
         command.args(["--nproc-per-node", "2", "--num-epochs", "100000", "--patience", "0", "--metrics-port"]);
-        let child = command.arg(port.to_string()).spawn().expect("start train");
+        let child = Process::start(command.arg(port.to_string()));
         Self { child, port, _parts: parts }
     }
 
@@ -141,6 +141,8 @@ fn rank_0_serves_a_page_of_the_job() {
         ("curves", &["Training loss", "Validation accuracy", "<polyline"]),
         ("slowest-ranks--last-epoch", &["rank 0, computing", "rank 1, computing", "Resident memory"]),
         ("traffic-by-rank-and-peer", &["<th>received</th>", "<td>0</td><td>1</td>"]),
+        ("partition", &["Cut edges", "Largest part, nodes"]),
+        ("configuration", &["<dt>--num-epochs</dt><dd>100000</dd>", "--hidden-channels"]),
     ] {
         for text in texts {
             assert!(sections[id].contains(text), "{text} in {id}: {}", sections[id]);

@@ -7,7 +7,7 @@ use crate::server_client::serve;
 use edgecut_graph::Dataset;
 use programs::{
     Folder, assert_error, assert_refused, error_of, json_of, metrics_lines, number_of, predict, predicted, program,
-    run, text, trained,
+    run, succeeded, text, trained,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -185,6 +185,15 @@ fn several_targets_are_learned_at_once_in_every_layout() {
         let epoch = lines.iter().find(|line| line["event"] == "epoch").expect("an epoch");
         assert_eq!(epoch["metric"], "user:spend mae");
         assert!(epoch["valid_metrics"]["user:churn accuracy"].is_number(), "{epoch}");
+        let report = folder.join("report.html");
+        succeeded(run(program().arg("report").arg(folder.join("metrics")).arg("--out").arg(&report)));
+        let page = std::fs::read_to_string(report).expect("the report");
+        let error = number_of(&result["targets"][0], "test_metric");
+        let accuracy = 100.0 * number_of(&result["targets"][1], "test_acc");
+        for (label, value) in [("spend MAE", format!("{error:.4}")), ("churn accuracy", format!("{accuracy:.2} %"))] {
+            let score = format!("<dt>Test user:{label}</dt><dd>{value}</dd>");
+            assert!(page.contains(&score), "{score} in {page}");
+        }
         let mut command = program();
         command.args(["multi", "--json", "--load-model"]).arg(&model).arg("--dataset-root-dir").arg(&parts);
         let evaluated = json_of(run(command.args(["--target-metric", "user:spend=mae"])));

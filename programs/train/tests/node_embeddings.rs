@@ -226,14 +226,14 @@ fn write_people(dir: &Path, rows: &[usize]) {
         pairs.extend(followers.iter().map(|&follower| (follower, NUM_PEOPLE + at)));
     }
     pairs.retain(|(src, dst)| rows.contains(src) && rows.contains(dst));
-    let follows: String = pairs.into_iter().map(|(src, dst)| format!("p{src},p{dst}\n")).collect();
+    let follows: String = pairs.into_iter().zip(0..).map(|((src, dst), at)| format!("p{src},p{dst},{at}\n")).collect();
     std::fs::write(dir.join("people.csv"), format!("id,label\n{people}")).expect("write the people");
-    std::fs::write(dir.join("follows.csv"), format!("src,dst\n{follows}")).expect("write the follows");
+    std::fs::write(dir.join("follows.csv"), format!("src,dst,at\n{follows}")).expect("write the follows");
     let label = serde_json::json!({"task_type": "classification", "label_col": "label", "split_pct": [0.6, 0.2, 0.2]});
     let conf = serde_json::json!({
         "nodes": [{"node_type": "user", "node_id_col": "id", "files": "people.csv", "labels": [label]}],
         "edges": [{"relation": ["user", "follows", "user"], "files": "follows.csv", "source_id_col": "src",
-            "dest_id_col": "dst"}]});
+            "dest_id_col": "dst", "time_col": "at"}]});
     std::fs::write(dir.join("graph.json"), conf.to_string()).expect("write the configuration");
 }
 
@@ -285,6 +285,15 @@ fn new_users_start_from_the_neighbors_that_the_model_knows() {
     let output = start("node", &folder.join("3"), &flags);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(match_of(&stderr(&output)).is_some_and(|line| line.contains("mean for 2 without known neighbors")));
+    // A start of all edges would tell seeds of later edges.
+    let times = ["--new-embeddings", "neighbors", "--time-attr", "edge_time"];
+    let of_seeds = [&times[..], &["--num-neighbors", "5,3", "--seed-time", "50"]].concat();
+    let refusal = ["--new-embeddings neighbors", "--time-attr", "--new-embeddings mean"];
+    assert_error(&predict(&folder.join("3"), &model, &folder.join("out"), &of_seeds), &refusal);
+    let of_training = [&times[..], &["--init-from", model.to_str().expect("UTF-8")]].concat();
+    assert_error(&start("node", &folder.join("3"), &of_training), &refusal);
+    let of_evaluation = [&times[..], &["--load-model", model.to_str().expect("UTF-8")]].concat();
+    assert_error(&start("node", &folder.join("3"), &of_evaluation), &refusal);
     // Users of the shop have no neighbors with embeddings.
     let shop = Shop::new(user, None);
     shop.write(&(1..NUM_USERS + 1).collect::<Vec<_>>(), 2, "changed");

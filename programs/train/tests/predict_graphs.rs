@@ -7,6 +7,7 @@ use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs, split_dataset}
 use edgecut_graph::{map_npy, write_npy};
 use programs::{Scratch, assert_close, error_of, fake_parts, json_of, program, run, scratch, succeeded, trained};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Output;
 
@@ -178,6 +179,41 @@ fn num_marked_nodes(explanations: &str) -> usize {
     num_found
 }
 
+/// Returns the contributions by graph and kind, by rank: each with its input, and its value.
+fn contributions(explanations: &str) -> BTreeMap<[String; 2], Vec<(String, f64)>> {
+    let mut found: BTreeMap<[String; 2], Vec<(String, f64)>> = BTreeMap::new();
+    for line in explanations.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let value: f64 = fields[11].parse().expect("a contribution");
+        let of_kind = found.entry([fields[0].to_owned(), fields[3].to_owned()]).or_default();
+        of_kind.push((fields[4..8].join(","), value.abs()));
+        assert_eq!(fields[2].parse(), Ok(of_kind.len()), "{line}");
+    }
+    found
+}
+
+/// Checks that explanations are equal except for rounding, which also decides the ranks of equal contributions. Returns the
+/// number of greatest contributions that are not equal to others.
+fn compare_explanations(found: &str, expected: &str) -> usize {
+    const TOLERANCE: f64 = 1e-4;
+    let found = contributions(found);
+    let expected = contributions(expected);
+    assert!(found.keys().eq(expected.keys()));
+    let mut num_compared = 0;
+    for (of, expected) in &expected {
+        let found = &found[of];
+        assert_eq!(found.len(), expected.len(), "{of:?}");
+        for ((_, a), (_, b)) in found.iter().zip(expected) {
+            assert!((a - b).abs() <= TOLERANCE, "{of:?}: {found:?}, not {expected:?}");
+        }
+        if expected.len() > 1 && expected[0].1 - expected[1].1 > 2.0 * TOLERANCE {
+            assert_eq!(found[0].0, expected[0].0, "{of:?}");
+            num_compared += 1;
+        }
+    }
+    num_compared
+}
+
 #[test]
 fn the_planted_node_of_a_graph_explains_its_class() {
     let Scratch { folder, model, out } = scratch();
@@ -202,6 +238,8 @@ fn the_planted_node_of_a_graph_explains_its_class() {
         for file in &files {
             let num_found = num_marked_nodes(file);
             assert!(num_found > 130, "{kind:?}: {num_found} of {} marked nodes", NUM_MARKED / 2);
+            let num_compared = compare_explanations(file, &files[0]);
+            assert!(num_compared > NUM_MARKED, "{kind:?}: {num_compared} greatest contributions");
         }
     }
 }

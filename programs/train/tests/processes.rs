@@ -46,8 +46,8 @@ fn two_processes_train_and_say_how_it_went() {
     assert!(facts["date"].as_str().is_some_and(|date| date.starts_with("20") && date.ends_with('Z')), "{facts}");
     let lines = metrics_lines(&metrics);
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
-    assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "confusion", "classes", "result"]);
-    for (i, line) in lines[..4].iter().enumerate() {
+    assert_eq!(events, ["partition", "epoch", "epoch", "epoch", "epoch", "confusion", "classes", "result"]);
+    for (i, line) in lines[1..5].iter().enumerate() {
         assert_eq!((&line["event"], line["epoch"].as_u64()), (&Value::from("epoch"), Some(i as u64 + 1)));
         for field in
             ["loss", "train_acc", "valid_acc", "seconds", "sample_wait_seconds", "compute_seconds", "allreduce_seconds"]
@@ -56,7 +56,7 @@ fn two_processes_train_and_say_how_it_went() {
         }
         assert!(line["remote_nodes"].as_u64() > Some(0) && line["remote_bytes"].as_u64() > Some(0), "{line}");
     }
-    assert!(number_of(&lines[3], "loss") < number_of(&lines[0], "loss"), "the loss falls");
+    assert!(number_of(&lines[4], "loss") < number_of(&lines[1], "loss"), "the loss falls");
     assert_same(&lines[7], &trained, &["test_acc"]);
     assert_eq!(result(&["--num-epochs", "4"]), trained, "the same seed gives the same result");
     let loaded = result(&["--load-model", model.to_str().expect("a UTF-8 path")]);
@@ -90,7 +90,7 @@ fn a_cache_of_features_changes_the_traffic_alone() {
     ] {
         let found = lines(flags);
         let mut received = 0;
-        for (line, plain) in found.iter().zip(&plain).take(3) {
+        for (line, plain) in found.iter().zip(&plain).skip(1).take(3) {
             for field in ["epoch", "loss", "train_acc", "valid_acc"] {
                 assert_eq!(line[field], plain[field], "{field} with {flags:?}");
             }
@@ -106,8 +106,8 @@ fn a_cache_of_features_changes_the_traffic_alone() {
         }
         assert_eq!(found.last(), plain.last(), "the result with {flags:?}");
         if flags.contains(&"--stats") {
-            let ranks = found[3]["ranks"].as_array().expect("the traffic of each rank");
-            assert_eq!((&found[3]["event"], ranks.len()), (&Value::from("traffic"), 2));
+            let ranks = found[4]["ranks"].as_array().expect("the traffic of each rank");
+            assert_eq!((&found[4]["event"], ranks.len()), (&Value::from("traffic"), 2));
             let peers = ranks.iter().flat_map(|rank| rank["peers"].as_array().expect("the peers of a rank"));
             let total: u64 = peers.map(|peer| number(peer, "received_bytes")).sum();
             assert!(total > received, "{total} bytes with evaluation and the cache, {received} in training");
@@ -393,7 +393,7 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
         (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
     };
     let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
-    // Four epochs, the partition, the confusion matrix, the scores of classes and the result.
+    // The partition, four epochs, the confusion matrix, the scores of classes and the result.
     assert_eq!(attempts, [0; 8]);
     // One epoch with a learning rate near zero gives a worse model.
     let worse = ["--num-epochs", "1", "--lr", "1e-9", "--seed", "9"];
@@ -706,7 +706,7 @@ for tag in ['train/loss', 'valid/accuracy']:
     let lines = metrics_lines(&metrics);
     let of_epochs = |key: &str| {
         let value = |line: &Value| format!("{}:{:.6}", line["epoch"], line[key].as_f64().expect("a number") as f32);
-        lines[..3].iter().map(value).collect::<Vec<_>>().join(" ")
+        lines[1..4].iter().map(value).collect::<Vec<_>>().join(" ")
     };
     let expected = format!("{}\n{}\n", of_epochs("loss"), of_epochs("valid_acc"));
     assert_eq!(String::from_utf8_lossy(&read.stdout), expected);

@@ -4,8 +4,8 @@ use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{
-    Folder, Parts, error_of, fake_parts, json_of, metrics_lines, node, run, stderr, succeeded, text, train,
-    typed_parts, written_by,
+    Folder, Parts, assert_refused, error_of, fake_parts, json_of, metrics_lines, node, run, stderr, succeeded, text,
+    train, typed_parts, written_by,
 };
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -184,6 +184,10 @@ fn isolated_training_receives_no_features() {
         command.args(["--nproc-per-node", "2", "--batch-size", "32", "--json", "--load-model", text(&model)]);
         let loaded = json_of(run(&mut command));
         assert_eq!(loaded["test_acc"], trained["test_acc"], "the evaluation is not isolated");
+        let refused = run(command.arg("--isolated"));
+        assert_refused(&refused, 2, &["'--isolated' cannot be used with", "--load-model"]);
+        let uneven = run(node(&parts.path).args(["--isolated", "--nproc-per-node", "3"]));
+        assert_refused(&uneven, 2, &["--isolated needs the same number of processes for each part"]);
         let error = error_of(&train(&["--resume"]));
         assert!(error.contains("--isolated"), "{error}");
     }

@@ -8,8 +8,8 @@ use edgecut_graph::Meta;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_testing::{Need, free_port, skip};
 use programs::{
-    ENDS_WITHIN, Process, Scratch, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run,
-    scratch, stderr, train, typed_parts, unplace,
+    Process, Scratch, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, scratch,
+    start_training, stderr, train, typed_parts, unplace,
 };
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,6 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Serves the parts in a folder. Returns the list of servers.
 pub(crate) fn serve(parts: &Path) -> (String, Vec<Arc<DistGraph>>) {
@@ -65,14 +64,7 @@ fn a_killed_server_is_named_once_with_the_epoch_of_the_training() {
     let mut server = Process::start(&mut command);
     let metrics = parts.path.with_file_name("metrics.jsonl");
     let mut trainer = client("node", &address);
-    trainer.args(["--nproc-per-node", "2", "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
-    let mut trainer = Process::start(&mut trainer);
-    let deadline = Instant::now() + ENDS_WITHIN;
-    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
-        let ended = trainer.try_wait().expect("wait for train");
-        assert!(Instant::now() < deadline && ended.is_none(), "training did not start");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let trainer = start_training(trainer.args(["--nproc-per-node", "2"]), &metrics);
     server.kill().expect("kill the server");
     server.wait().expect("wait for the server");
     let output = end(trainer);

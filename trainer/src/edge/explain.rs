@@ -43,7 +43,7 @@ pub fn explain_edges<'s, B: AutodiffGnnBackend>(
     let model = load_parameters(model_config.init::<B>(0, job.device)?, &flatten_parameters(model))?.no_grad();
     let options = options(batch_options(model_config, false));
     let maker = EdgeBatchMaker::<B>::new(model_config, options, job.device);
-    let saved = saved.into();
+    let saved = saved.into().read_by(&config.sampler)?;
     let mut embeddings = Embeddings::new(graph, &maker.schema, model_config.encoder.hidden_channels, saved.seed())?;
     embeddings.load(saved, job.world)?;
     let set = match split {

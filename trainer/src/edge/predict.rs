@@ -69,7 +69,7 @@ pub fn predict_edges<'s, B: GnnBackend>(
     let edge_type = check_fit(meta, model_config, config.sampler.num_neighbors.num_hops())?;
     let options = batch_options(model_config, false);
     let maker = EdgeBatchMaker::<B>::new(model_config, options, device);
-    let saved = saved.into();
+    let saved = saved.into().read_by(&config.sampler)?;
     let mut embeddings = Embeddings::new(node, &maker.schema, model_config.encoder.hidden_channels, saved.seed())?;
     embeddings.load(saved, world)?;
     let loader_config = LoaderConfig {

@@ -57,6 +57,8 @@ pub struct EpochReport<S> {
 pub struct StepReport {
     /// The epoch, counted from 1.
     pub epoch: u64,
+    /// The fold of a cross-validation, counted from 1. Each fold begins with the first epoch.
+    pub fold: Option<usize>,
     /// The step, counted from 1.
     pub step: usize,
     /// The number of steps of the epoch.

@@ -102,6 +102,7 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
             clock.stepped(step + 1, step_start.elapsed(), waited);
             self.observer.step(&StepReport {
                 epoch: epoch + 1,
+                fold: None,
                 step: step + 1,
                 num_steps,
                 loss: totals.mean_loss(),

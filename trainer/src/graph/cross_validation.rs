@@ -5,15 +5,16 @@ use super::split::GraphSplit;
 use super::train_graph;
 use crate::error::TrainError;
 use crate::fit::{EpochReport, FitConfig, Observer, PlateauOn, Selection, StepReport};
+use crate::inference_progress::InferenceStep;
 use crate::memory::parameter_count::ParameterCount;
 use crate::metrics::{Metric, MetricValues};
 use crate::model_file::WarmStartReport;
 use crate::objective::seed_scores::SeedScores;
 use edgecut_cluster::ProcessGroup;
 use edgecut_gnn::ops::AutodiffGnnBackend;
-use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::combine;
 use edgecut_graph::small_graphs::{Fold, hold_out};
+use edgecut_graph::{GraphDataset, Split};
 use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -233,7 +234,11 @@ impl Observer<SeedScores> for OfFold<'_> {
     }
 
     fn step(&mut self, report: &StepReport) {
-        self.observer.step(report);
+        self.observer.step(&StepReport { fold: Some(self.fold), ..*report });
+    }
+
+    fn evaluation_step(&mut self, split: Split, step: InferenceStep) {
+        self.observer.evaluation_step(split, step);
     }
 
     fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {

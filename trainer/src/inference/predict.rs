@@ -115,6 +115,10 @@ pub fn predict_outputs<'s, B: GnnBackend>(
     for node_type in node_types {
         trained.check_classified(graph, *node_type)?;
     }
+    let mut saved = saved.into();
+    if let Neighborhoods::Sampled { sampler, .. } = neighborhoods {
+        saved = saved.read_by(sampler)?;
+    }
     let embeddings = trained.embeddings(graph, saved, world)?;
     let (sampler, time, batch_size, seed, files) = match neighborhoods {
         Neighborhoods::LayerWise(limits) => {

@@ -1,6 +1,5 @@
 //! The settings of predictions for nodes, and their checks against the graph.
 
-use crate::batch_input::{TEMPORAL_GCN, WEIGHTED_GCN};
 use crate::error::ModelError;
 use crate::error::TrainError;
 use crate::loss::OutputKind;
@@ -133,12 +132,6 @@ pub fn model_config(graph: &DistGraph, config: &NodeTrainingConfig) -> Result<Ne
     let output = NetworkOutput { node_type: seed_type(meta)?, channels: outputs };
     let model = config.network(graph, vec![output], encoders);
     model.validate().map_err(unfit)?;
-    if config.kind.needs_gcn_norm() && config.sampler.temporal.is_some() {
-        return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
-    }
-    if config.kind.needs_gcn_norm() && config.sampler.weighted {
-        return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
-    }
     Ok(model)
 }
 

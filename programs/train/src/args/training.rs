@@ -91,8 +91,9 @@ pub(crate) struct TrainingArgs {
     pub(crate) look_ahead: Option<u32>,
     /// Train without the edges between the parts of processes, so that the neighborhoods of training nodes need no data of
     /// other machines: only gradients are exchanged. For slow networks; validation and test read the whole graph. Batches
-    /// then depend on the partitioning. Needs several processes and parts, and excludes --servers
-    #[arg(long)]
+    /// then depend on the partitioning. Needs several parts, and several processes: at most as many as parts, or a multiple. Excludes
+    /// --servers
+    #[arg(long, conflicts_with = "load_model")]
     pub(crate) isolated: bool,
     /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
     #[arg(long, help_heading = "Output")]

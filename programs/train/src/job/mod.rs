@@ -9,15 +9,15 @@ pub(crate) mod source;
 mod table_ids;
 
 use crate::args::JobArgs;
-use crate::exit::{OtherRankFailed, ReportedElsewhere, UsageError};
+use crate::exit::{OtherRankFailed, Printed, UsageError};
 use crate::job::process_role::{Rank, token};
+use crate::settings::flag_names::with_flags;
 use crate::settings::shared_flags::check_equal;
 use anyhow::Context;
 use edgecut_cli::message;
 use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent, panic_text, with_causes};
 use edgecut_dist_sampler::DistGraphConfig;
 use edgecut_trainer::GradientSum;
-use rustix::system::uname;
 use serde::Serialize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -87,7 +87,7 @@ pub(crate) fn run(
         }
         (None, Ok(result)) => result,
     };
-    result.map_err(|error| explain(&cluster, rank, error))
+    result.map_err(|error| explain(&cluster, error))
 }
 
 /// Returns the result of a check that has the same result on all ranks. Rank 0 reports an error, and the other ranks of its
@@ -102,7 +102,7 @@ pub(crate) fn reported_once<T>(
             // The failure of rank 0 ends this wait.
             let failed = world.barrier();
             if cluster.rank() == cluster.local_rank() {
-                return Err(ReportedElsewhere(format!("{error:#}")).into());
+                return Err(anyhow::Error::from(OtherRankFailed(format!("{error:#}"))).context(Printed));
             }
             failed?;
             Err(error)
@@ -112,17 +112,23 @@ pub(crate) fn reported_once<T>(
 }
 
 /// Returns the error that this process ends with. If this process caused it, tells the other ranks.
-fn explain(cluster: &Cluster, place: &Rank, error: anyhow::Error) -> anyhow::Error {
+fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
     let rank = cluster.rank();
-    match cluster.blame(with_causes(error.as_ref())) {
+    let blame = cluster.blame(with_causes(error.as_ref()));
+    cluster.wait_until_printed();
+    let error = match blame {
         // The only process of a job needs no number.
         Blame::Own(_) if cluster.world_size() == 1 => error,
-        Blame::Own(_) if place.is_one_node() => error.context(format!("rank {rank}")),
-        Blame::Own(_) => error.context(format!("rank {rank} on {}", uname().nodename().to_string_lossy())),
-        Blame::Other(_) if error.is::<ReportedElsewhere>() => error,
-        Blame::Other(why) if place.shares_output && !cluster.is_reporter() => ReportedElsewhere(why).into(),
+        Blame::Own(_) => error.context(cluster.name()),
+        Blame::Other(_) if error.is::<Printed>() => error,
         Blame::Other(why) => OtherRankFailed(format!("rank {rank}: {why}")).into(),
-    }
+    };
+    if cluster.config().print_failure.is_some() { error.context(Printed) } else { error }
+}
+
+/// Prints the failure of the job, which one rank does where all ranks print to the same terminal.
+fn print_failure(failure: &str) {
+    message!("error: {}", with_flags(failure));
 }
 
 fn cluster_config(args: &JobArgs, rank: &Rank, fingerprint: String) -> anyhow::Result<ClusterConfig> {
@@ -148,6 +154,9 @@ fn cluster_config(args: &JobArgs, rank: &Rank, fingerprint: String) -> anyhow::R
     config.set_heartbeat_timeout(Duration::from_secs(args.heartbeat_timeout));
     config.job.clone_from(&rank.job);
     config.attempt = rank.attempt;
+    if rank.shares_output && rank.world_size > 1 {
+        config.print_failure = Some(print_failure);
+    }
     // `run` reports panics itself: it first finds out whether a device failure is behind the panic.
     config.report_panics = false;
     Ok(config)

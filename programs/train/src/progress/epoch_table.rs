@@ -1,9 +1,10 @@
 //! The epochs of a run: a line for each, and a table at the end.
 
 use crate::progress::named_values::NamedValues;
+use crate::progress::of_fold;
 use crate::progress::reporter::{EpochText, number};
 use crate::progress::text_table::{DEFAULT_COLUMNS, fitting, terminal_columns, text_table};
-use crate::run_page::{percent, shown_metric};
+use crate::run_page::{MetricName, percent};
 use edgecut_graph::shown_bytes;
 use edgecut_trainer::{EpochCost, EpochReport, HopCost, resident_bytes};
 use serde_json::Value;
@@ -14,7 +15,7 @@ const MOST_ROWS: usize = 10;
 /// Returns the line of an epoch, which fits the terminal, and 100 columns. The metrics file has all numbers.
 pub(super) fn epoch_line<S>(text: &impl EpochText<S>, report: &EpochReport<S>, num_epochs: u64) -> String {
     let EpochReport { epoch, fold, cost, .. } = report;
-    let fold = fold.map(|fold| format!("fold {fold}, ")).unwrap_or_default();
+    let fold = of_fold(*fold);
     let accuracy = report.train_acc.map(|accuracy| format!(" {}", percent(Some(accuracy)))).unwrap_or_default();
     let mut texts = vec![format!("{fold}epoch {epoch}/{num_epochs}: loss {}", number(report.loss))];
     texts.push(format!("train{accuracy} in {:.2} s", cost.seconds));
@@ -34,9 +35,9 @@ pub(super) fn epoch_line<S>(text: &impl EpochText<S>, report: &EpochReport<S>, n
 /// Formats the metrics on the validation data. Accuracy needs no name if it comes first.
 pub(crate) fn scores_of(metrics: &NamedValues) -> Vec<String> {
     let mut texts = Vec::new();
-    for (at, (name, value)) in metrics.iter().enumerate() {
-        let value = shown_metric(name, *value);
-        texts.push(if at == 0 && name == "accuracy" { value } else { format!("{name} {value}") });
+    for (at, (metric, value)) in metrics.iter().enumerate() {
+        let value = metric.shown(*value);
+        texts.push(if at == 0 && metric.is_accuracy() { value } else { format!("{metric} {value}") });
     }
     texts
 }
@@ -75,9 +76,9 @@ impl EpochRow {
     pub(super) fn of_line(line: &str) -> Option<Self> {
         let line: Value = serde_json::from_str(line).ok().filter(|line: &Value| line["event"] == "epoch")?;
         let judge = line["metric"].as_str()?;
-        let mut metrics = vec![(judge.to_owned(), line["valid_metrics"][judge].as_f64())];
+        let mut metrics = vec![(MetricName::of(judge), line["valid_metrics"][judge].as_f64())];
         for (name, value) in line["valid_metrics"].as_object()?.iter().filter(|(name, _)| *name != judge) {
-            metrics.push((name.clone(), value.as_f64()));
+            metrics.push((MetricName::of(name), value.as_f64()));
         }
         Some(Self {
             epoch: line["epoch"].as_u64()?,
@@ -97,15 +98,15 @@ pub(super) fn epoch_table(rows: &[EpochRow], best_epoch: u64) -> Option<String> 
     }
     let has_accuracy = rows.iter().any(|row| row.train_acc.is_some());
     // Epochs without validation have only the metric that selects the best one.
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in rows.iter().flat_map(|row| row.metrics.iter()) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
+    let mut metrics: Vec<&MetricName> = Vec::new();
+    for (metric, _) in rows.iter().flat_map(|row| row.metrics.iter()) {
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
         }
     }
     let mut head = vec![String::new(), "epoch".into(), "loss".into()];
     head.extend(has_accuracy.then(|| "train accuracy".to_owned()));
-    head.extend(names.iter().map(|name| format!("valid {name}")));
+    head.extend(metrics.iter().map(|metric| format!("valid {metric}")));
     head.extend(["train s", "valid s"].map(String::from));
     let mut table = vec![head];
     let last = rows.len() - 1;
@@ -118,9 +119,8 @@ pub(super) fn epoch_table(rows: &[EpochRow], best_epoch: u64) -> Option<String> 
         let mark = if row.epoch == best_epoch { "best" } else { "" };
         let mut cells = vec![mark.to_owned(), row.epoch.to_string(), number(row.loss)];
         cells.extend(has_accuracy.then(|| percent(row.train_acc)));
-        for name in &names {
-            let value = row.metrics.iter().find(|(other, _)| other == name).and_then(|(_, value)| *value);
-            cells.push(shown_metric(name, value));
+        for metric in &metrics {
+            cells.push(metric.shown(row.metrics.get(metric)));
         }
         cells.extend([row.seconds, row.eval_seconds].map(|seconds| format!("{seconds:.2}")));
         table.push(cells);
@@ -132,8 +132,12 @@ pub(super) fn epoch_table(rows: &[EpochRow], best_epoch: u64) -> Option<String> 
 mod tests {
     use super::*;
 
+    fn named(values: &[(&str, Option<f64>)]) -> NamedValues {
+        values.iter().map(|&(name, value)| (MetricName::of(name), value)).collect::<Vec<_>>().into()
+    }
+
     fn row(epoch: u64) -> EpochRow {
-        let metrics = vec![("accuracy".to_owned(), Some(0.5)), ("f1-macro".to_owned(), None)].into();
+        let metrics = named(&[("accuracy", Some(0.5)), ("macro-f1", None)]);
         EpochRow {
             epoch,
             loss: Some(1.0 / epoch as f64),
@@ -147,7 +151,7 @@ mod tests {
     #[test]
     fn the_table_marks_the_best_epoch() {
         let rows: Vec<EpochRow> = (1..=2).map(row).collect();
-        let expected = "      epoch    loss  train accuracy  valid accuracy  valid f1-macro  train s  valid s\n\
+        let expected = "      epoch    loss  train accuracy  valid accuracy  valid macro-f1  train s  valid s\n\
                         \x20         1  1.0000         25.00 %         50.00 %               -     0.50     0.25\n\
                         best      2  0.5000         25.00 %         50.00 %               -     0.50     0.25";
         assert_eq!(epoch_table(&rows, 2).as_deref(), Some(expected));
@@ -157,12 +161,22 @@ mod tests {
     #[test]
     fn the_table_has_the_metrics_of_all_epochs() {
         let mut rows: Vec<EpochRow> = (1..=2).map(row).collect();
-        rows[0].metrics = vec![("f1-macro".to_owned(), None)].into();
-        rows[1].metrics = vec![("f1-macro".to_owned(), Some(0.25)), ("accuracy".to_owned(), Some(0.5))].into();
-        let expected = "      epoch    loss  train accuracy  valid f1-macro  valid accuracy  train s  valid s\n\
+        rows[0].metrics = named(&[("macro-f1", None)]);
+        rows[1].metrics = named(&[("macro-f1", Some(0.25)), ("accuracy", Some(0.5))]);
+        let expected = "      epoch    loss  train accuracy  valid macro-f1  valid accuracy  train s  valid s\n\
                         \x20         1  1.0000         25.00 %               -               -     0.50     0.25\n\
                         best      2  0.5000         25.00 %         25.00 %         50.00 %     0.50     0.25";
         assert_eq!(epoch_table(&rows, 2).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn the_values_of_targets_have_their_units() {
+        let line = r#"{"event":"epoch","epoch":1,"seconds":1.0,"metric":"n:y rmse","loss":2.0,
+            "valid_metrics":{"n:y rmse":58.0883,"n:a accuracy":0.5}}"#;
+        let rows: Vec<EpochRow> = (0..2).map(|_| EpochRow::of_line(line).expect("an epoch")).collect();
+        let table = epoch_table(&rows, 2).expect("a table");
+        let first: Vec<&str> = table.lines().nth(1).expect("a row").split_whitespace().collect();
+        assert_eq!(first, ["1", "2.0000", "58.0883", "50.00", "%", "1.00", "0.00"], "{table}");
     }
 
     #[test]

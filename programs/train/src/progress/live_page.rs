@@ -43,6 +43,11 @@ impl LivePage {
         self.change(|run| run.set_best(epoch));
     }
 
+    /// Sets the flags of the run, as in the file beside the metrics.
+    pub(super) fn set_flags(&self, text: &str) {
+        self.change(|run| run.set_flags(text));
+    }
+
     /// Changes the run, or a copy of it if a reader draws it just now.
     fn change(&self, change: impl FnOnce(&mut Run)) {
         change(Arc::make_mut(&mut self.run.lock().unwrap_or_else(PoisonError::into_inner)));

@@ -95,6 +95,11 @@ const WIDE_BAR: (&str, usize) = ("{prefix} {pos}/{len} {bar:10}, {eta} left: {ms
 const NARROW_BAR: (&str, usize) = ("{prefix} {pos}/{len}, {eta} left: {msg}", 18);
 const NARROW: usize = 75;
 
+/// Returns the text before an epoch of a fold of a cross-validation.
+pub(crate) fn of_fold(fold: Option<usize>) -> String {
+    fold.map(|fold| format!("fold {fold}, ")).unwrap_or_default()
+}
+
 /// Returns the form of an epoch's bar for a terminal, and the columns that are left for the message. `name` and
 /// `num_steps` are those of the epoch.
 fn bar_of_epoch(columns: usize, name: &str, num_steps: usize) -> (&'static str, usize) {
@@ -154,8 +159,8 @@ impl Progress {
         if !self.speaks {
             return;
         }
-        let StepReport { epoch, step, num_steps, .. } = *report;
-        let name = format!("epoch {epoch}/{}", self.num_epochs);
+        let StepReport { epoch, fold, step, num_steps, .. } = *report;
+        let name = format!("{}epoch {epoch}/{}", of_fold(fold), self.num_epochs);
         let (template, columns) = bar_of_epoch(terminal_columns(), &name, num_steps);
         self.begin_bar(template, &name, num_steps);
         self.since.add(report);

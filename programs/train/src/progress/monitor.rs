@@ -2,8 +2,9 @@
 
 use crate::progress::live_page::{Drawn, LivePage};
 use crate::progress::named_values::NamedValues;
+use crate::progress::of_fold;
 use crate::progress::traffic_table::RankTraffic;
-use crate::run_page::{Now, Run};
+use crate::run_page::{Now, Run, capitalized};
 use edgecut_dist_sampler::{DistGraph, PeerTraffic};
 use edgecut_graph::{Split, shown_bytes};
 use edgecut_report::{Unit, definitions, progress, shown};
@@ -110,7 +111,7 @@ impl Monitor {
     pub(crate) fn validated(&self, metrics: &NamedValues) {
         let mut found = Vec::new();
         for (metric, value) in metrics.iter() {
-            found.extend(value.map(|value| (metric.clone(), value)));
+            found.extend(value.map(|value| (metric.to_string(), value)));
         }
         if !found.is_empty() {
             self.lock().valid = found;
@@ -210,10 +211,11 @@ impl Monitor {
         match training.last {
             _ if run.has_ended() => html += &progress(1, 1, "The run has ended."),
             None => html += &progress(0, 1, "Training has not made a step yet."),
-            Some(StepReport { epoch, step, num_steps, .. }) => {
+            Some(StepReport { epoch, fold, step, num_steps, .. }) => {
                 let elapsed = training.epoch_start.map_or(Duration::ZERO, |start| start.elapsed());
                 let left = words_of_time(left(elapsed, training.steps_of_epoch, num_steps - step));
-                let text = format!("Epoch {epoch} of {}, step {step} of {num_steps}{left}", self.num_epochs);
+                let epoch = format!("{}epoch {epoch} of {}", of_fold(fold), self.num_epochs);
+                let text = format!("{}, step {step} of {num_steps}{left}", capitalized(&epoch));
                 html += &progress(step as u64, num_steps as u64, &text);
             }
         }
@@ -278,7 +280,8 @@ mod tests {
         assert!(monitor.now(&run).progress.contains("not made a step yet"));
         monitor.epoch_begins();
         let waited = Duration::ZERO;
-        monitor.step(&StepReport { epoch: 3, step: 4, num_steps: 10, loss: Some(1.25), num_seeds: 64, waited });
+        let step = StepReport { epoch: 3, fold: None, step: 4, num_steps: 10, loss: Some(1.25), num_seeds: 64, waited };
+        monitor.step(&step);
         let progress = monitor.now(&run).progress;
         for text in ["max=\"10\" value=\"4\"", "Epoch 3 of 15, step 4 of 10, ", "<dd>1.25</dd>", "seeds/s"] {
             assert!(progress.contains(text) && !progress.contains("Validation"), "{text}: {progress}");
@@ -294,6 +297,8 @@ mod tests {
         assert!(!monitor.now(&run).progress.contains("Validation"));
         run.add(json!({ "event": "result", "best_epoch": 3 }).as_object().expect("an object").clone());
         assert!(monitor.now(&run).progress.contains("The run has ended."));
+        monitor.step(&StepReport { fold: Some(2), ..step });
+        assert!(monitor.now(&Run::bounded(10)).progress.contains("Fold 2, epoch 3 of 15, step 4 of 10"));
         // Only rank 0 draws a page.
         assert!(monitor.draw().is_some() && Monitor::new(15, false).draw().is_none());
     }

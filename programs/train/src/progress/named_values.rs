@@ -1,30 +1,38 @@
 //! The values of metrics by their names.
 
+use crate::run_page::MetricName;
 use edgecut_trainer::metrics::MetricValues;
 use serde::{Serialize, Serializer};
 use std::ops::Deref;
 
 /// The values of metrics by their names, in the order of the request; the first metric selects the best epoch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct NamedValues(Vec<(String, Option<f64>)>);
+pub(crate) struct NamedValues(Vec<(MetricName, Option<f64>)>);
+
+impl NamedValues {
+    /// Returns the value of a metric.
+    pub(crate) fn get(&self, metric: &MetricName) -> Option<f64> {
+        self.iter().find(|(other, _)| other == metric).and_then(|(_, value)| *value)
+    }
+}
 
 impl Deref for NamedValues {
-    type Target = [(String, Option<f64>)];
+    type Target = [(MetricName, Option<f64>)];
 
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl From<Vec<(String, Option<f64>)>> for NamedValues {
-    fn from(values: Vec<(String, Option<f64>)>) -> Self {
+impl From<Vec<(MetricName, Option<f64>)>> for NamedValues {
+    fn from(values: Vec<(MetricName, Option<f64>)>) -> Self {
         Self(values)
     }
 }
 
 impl From<&MetricValues> for NamedValues {
     fn from(values: &MetricValues) -> Self {
-        Self(values.iter().map(|(metric, value)| (metric.to_string(), value)).collect())
+        Self(values.iter().map(|(metric, value)| (metric.into(), value)).collect())
     }
 }
 

@@ -13,8 +13,8 @@ use crate::progress::named_values::NamedValues;
 use crate::progress::plan_table::ClusterPlan;
 use crate::progress::tensorboard::EventFile;
 use crate::report;
-use crate::run_page::{decision_words, percent, shown_metric};
-use crate::settings::effective_config::write_config;
+use crate::run_page::{MetricName, decision_words, percent};
+use crate::settings::effective_config::{config_text, write_config};
 use crate::settings::given_flags::GivenFlags;
 use anyhow::Context;
 use edgecut_cli::{message, result};
@@ -149,7 +149,7 @@ impl Reporter {
         self.monitor.watch(graph.clone());
     }
 
-    /// Writes the flags of the run beside the metrics and the model.
+    /// Writes the flags of the run beside the metrics and the model, and shows them on the page of the run.
     pub(crate) fn write_config(
         &self,
         flags: &impl Serialize,
@@ -160,10 +160,14 @@ impl Reporter {
         if !self.is_first {
             return Ok(());
         }
+        let text = config_text(flags, whole, given)?;
+        if let Some(page) = self.monitor.page() {
+            page.set_flags(&text);
+        }
         for file in [&args.metrics, &args.save_model].into_iter().flatten() {
             // Not beside devices, such as /dev/stdout.
             if !file.exists() || file.is_file() {
-                write_config(flags, whole, given, file)?;
+                write_config(&text, file)?;
             }
         }
         Ok(())
@@ -215,7 +219,7 @@ impl Reporter {
                 kept.attempt,
                 kept.epoch,
                 kept.metric,
-                shown_metric(&kept.metric, kept.valid_metric)
+                MetricName::of(&kept.metric).shown(kept.valid_metric)
             );
             self.said_kept = true;
             self.say(&text);

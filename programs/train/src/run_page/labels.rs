@@ -1,8 +1,6 @@
-//! The names for people of metrics and of the fields of a metrics file.
+//! The names for people of the fields of a metrics file.
 
-use edgecut_report::Unit;
-use edgecut_trainer::link::LinkMetric;
-use edgecut_trainer::metrics::{Decision, Metric};
+use edgecut_trainer::metrics::Decision;
 
 /// The fields that do not read well as they are, and their names for people.
 const FIELDS: [(&str, &str); 11] = [
@@ -24,33 +22,6 @@ pub(super) fn label_of(field: &str) -> String {
     match FIELDS.iter().find(|(name, _)| *name == field) {
         Some((_, label)) => (*label).to_owned(),
         None => capitalized(&field.replace('_', " ")),
-    }
-}
-
-/// Returns the name of a metric of any task for people, as it stands within a sentence.
-pub(super) fn metric_label(name: &str) -> String {
-    if let Ok(metric) = name.parse::<Metric>() {
-        return metric.label().to_owned();
-    }
-    match name.parse::<LinkMetric>() {
-        Ok(metric) => metric.label(),
-        Err(_) => name.to_owned(),
-    }
-}
-
-/// Returns the unit of a metric of any task. All metrics of links are shares.
-pub(super) fn metric_unit(name: &str) -> Unit {
-    match name.parse::<Metric>() {
-        Ok(metric) if !metric.is_share() => Unit::Number,
-        _ => Unit::Share,
-    }
-}
-
-/// Formats the value of the metric of this name. All metrics of links are shares.
-pub(crate) fn shown_metric(name: &str, value: Option<f64>) -> String {
-    match name.parse::<Metric>() {
-        Ok(metric) => metric.shown(value),
-        Err(_) => percent(value),
     }
 }
 
@@ -80,7 +51,7 @@ pub(crate) fn decision_words(decision: &Decision) -> String {
 }
 
 /// Returns a text with a capital letter at its start.
-pub(super) fn capitalized(text: &str) -> String {
+pub(crate) fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
@@ -90,19 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_of_all_tasks_have_names_for_people() {
-        for (name, label, unit, value) in [
-            ("macro-f1", "macro F1", Unit::Share, "50.00 %"),
-            ("log-loss", "log loss", Unit::Number, "0.5000"),
-            ("hits@50", "hits@50", Unit::Share, "50.00 %"),
-            ("mrr", "MRR", Unit::Share, "50.00 %"),
-        ] {
-            assert_eq!((metric_label(name).as_str(), metric_unit(name)), (label, unit));
-            assert_eq!(shown_metric(name, Some(0.5)), value);
-        }
-        for metric in Metric::all() {
-            assert!(!metric.label().contains('-'), "{metric}");
-        }
-        assert_eq!(label_of("edge_types"), "Edge types");
+    fn fields_have_names_for_people() {
+        assert_eq!([label_of("edge_types"), label_of("cut_fraction")], ["Edge types", "Cut edges"]);
     }
 }

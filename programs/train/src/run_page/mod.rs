@@ -1,9 +1,11 @@
 //! The page about runs: reports, and the page of a run that goes on.
 
 mod labels;
+mod metric_name;
 mod page;
 mod run;
 
-pub(crate) use labels::{decision_words, percent, shown_metric};
+pub(crate) use labels::{capitalized, decision_words, percent};
+pub(crate) use metric_name::MetricName;
 pub(crate) use page::{Now, page};
 pub(crate) use run::Run;

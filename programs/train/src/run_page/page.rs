@@ -1,6 +1,7 @@
 //! The page about one or several runs: a report, or the page of a run that goes on.
 
-use super::labels::{capitalized, label_of, metric_label, metric_unit};
+use super::labels::{capitalized, label_of};
+use super::metric_name::MetricName;
 use super::run::{Epoch, Run, SlowStep, number_of};
 use edgecut_report::{
     Axis, Bar, Column, Matrix, Page, Series, Unit, bars, columns, definitions, escaped, folded, lines, matrix, shown,
@@ -36,6 +37,7 @@ pub(crate) struct Now {
 pub(crate) fn page(runs: &[&Run], now: Option<&Now>) -> Page {
     let names = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
     let title = match (now, runs) {
+        (Some(_), [run]) if run.dataset().is_empty() => "Training".to_owned(),
         (Some(_), [run]) => format!("Training on {}", run.dataset()),
         _ => format!("Training report: {names}"),
     };
@@ -105,8 +107,9 @@ fn curves(runs: &[&Run]) -> Vec<String> {
         }
     }
     for name in metrics {
-        let title = format!("Validation {}", metric_label(name));
-        found.push(curve(runs, &title, metric_unit(name), Some(name), |run| run.points_of_metric(name)));
+        let metric = MetricName::of(name);
+        let title = format!("Validation {}", metric.label());
+        found.push(curve(runs, &title, metric.unit(), Some(name), |run| run.points_of_metric(name)));
     }
     found.push(curve(runs, "Training accuracy", Unit::Share, None, |run| run.points("train_acc")));
     found
@@ -224,7 +227,7 @@ fn class_curves(title: &str, run: &Run, [x, y]: [&str; 2], names: [&str; 2]) -> 
         if x == "false_positive_rate" {
             points.insert(0, (0.0, 0.0));
         }
-        series.push(Series { name: run.class_name(class), color, points, best: None });
+        series.push(Series { name: run.curve_name(class), color, points, best: None });
     }
     let [x, y] = names.map(|name| Axis { name, unit: Unit::Number });
     lines(title, x, y, &series)

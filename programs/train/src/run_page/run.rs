@@ -1,9 +1,10 @@
 //! A run as its page shows it: the lines of a metrics file, or of a run that goes on.
 
-use super::labels::{decision_words, label_of, metric_label, shown_metric};
+use super::labels::{capitalized, decision_words, label_of};
+use super::metric_name::MetricName;
 use anyhow::{Context, bail};
 use edgecut_report::{Unit, shown};
-use edgecut_trainer::metrics::{Decision, Metric};
+use edgecut_trainer::metrics::Decision;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -43,8 +44,9 @@ pub(crate) struct Run {
     pub(super) confusion: Vec<Vec<f64>>,
     /// The counts and scores of each class or label of the test data. Empty for numbers and link prediction.
     pub(super) class_scores: Vec<Map<String, Value>>,
-    /// The ROC and precision-recall curves of classes or labels of the test data.
+    /// The ROC and precision-recall curves of classes or labels of the test data, and the names of these.
     pub(super) curves: Vec<Map<String, Value>>,
+    curve_names: Vec<String>,
     /// The names of the classes. Empty if they have none.
     classes: Vec<String>,
     /// The numbers of positive and negative test edges by score. Empty for classification.
@@ -112,11 +114,16 @@ impl Run {
         let mut flags = path.as_os_str().to_owned();
         flags.push(".config.yaml");
         if let Ok(text) = std::fs::read_to_string(&flags) {
-            // Defaults are comments.
-            let pairs = text.lines().filter_map(|line| line.trim_start_matches("# ").split_once(": "));
-            run.flags = pairs.map(|(name, value)| (format!("--{name}"), value.trim_matches('"').to_owned())).collect();
+            run.set_flags(&text);
         }
         Ok(run)
+    }
+
+    /// Sets the flags from the text of the file beside the metrics.
+    pub(crate) fn set_flags(&mut self, text: &str) {
+        // Defaults are comments.
+        let pairs = text.lines().filter_map(|line| line.trim_start_matches("# ").split_once(": "));
+        self.flags = pairs.map(|(name, value)| (format!("--{name}"), value.trim_matches('"').to_owned())).collect();
     }
 
     /// Adds a line of the metrics.
@@ -143,7 +150,7 @@ impl Run {
                 self.class_scores = objects(fields.remove("scores"));
             }
             Some("curves") => {
-                self.take_class_names(&fields);
+                self.curve_names = class_names(&fields).unwrap_or_default();
                 self.curves = objects(fields.remove("curves"));
             }
             Some("histogram") => {
@@ -194,8 +201,8 @@ impl Run {
 
     /// Takes the names of the classes from a line that has them.
     fn take_class_names(&mut self, fields: &Map<String, Value>) {
-        if let Some(classes) = fields.get("classes").and_then(Value::as_array) {
-            self.classes = classes.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        if let Some(classes) = class_names(fields) {
+            self.classes = classes;
         }
     }
 
@@ -261,11 +268,18 @@ impl Run {
         self.classes.get(class).cloned().unwrap_or_else(|| class.to_string())
     }
 
+    /// Returns the name of the class of a curve. Curves of links are not about classes of the data.
+    pub(super) fn curve_name(&self, class: usize) -> String {
+        self.curve_names.get(class).cloned().unwrap_or_else(|| self.class_name(class))
+    }
+
     /// Returns the scores, the best epoch and the costs of the run: names for people, and values.
     pub(super) fn results(&self) -> Vec<(String, String)> {
         let mut pairs = self.scores();
-        if let Some(decision) = self.result.get("decision").and_then(|json| Decision::deserialize(json).ok()) {
-            pairs.push(("Decision".into(), decision_words(&decision)));
+        for (target, result) in self.result_by_target() {
+            if let Some(decision) = result.get("decision").and_then(|json| Decision::deserialize(json).ok()) {
+                pairs.push((capitalized(&of_target(target, "decision")), decision_words(&decision)));
+            }
         }
         match self.best_epoch() {
             Some(best) => pairs.push(("Best epoch".into(), format!("{best} of {}", self.last_epoch()))),
@@ -294,60 +308,79 @@ impl Run {
         let mut splits = vec![("Test", self.scores_on("test")), ("Validation", self.scores_on("valid"))];
         if !self.has_ended() {
             let best = self.best_epoch().and_then(|best| self.epochs.iter().find(|epoch| epoch.number == best));
-            let metrics = best.and_then(|epoch| epoch.fields.get(VALID_METRICS)?.as_object());
-            splits = vec![("Validation", metrics.cloned().unwrap_or_default())];
+            let metrics = best.and_then(|epoch| epoch.fields.get(VALID_METRICS));
+            splits = vec![("Validation", values_by_metric(None, metrics))];
         }
-        let mut names = vec![self.result.get("metric").and_then(Value::as_str).unwrap_or_else(|| self.metric())];
-        for name in splits.iter().flat_map(|(_, scores)| scores.keys()) {
-            if !names.contains(&name.as_str()) && !COUNTS.contains(&name.as_str()) {
-                names.push(name);
+        let first = self.result.get("metric").and_then(Value::as_str).unwrap_or_else(|| self.metric());
+        let mut metrics = vec![MetricName::of(first)];
+        for (metric, _) in splits.iter().flat_map(|(_, scores)| scores) {
+            if !metrics.contains(metric) {
+                metrics.push(metric.clone());
             }
         }
         let mut pairs = Vec::new();
-        for name in names {
+        for metric in metrics {
             for (split, scores) in &splits {
-                if let Some(value) = number_of(scores, name) {
-                    pairs.push((format!("{split} {}", metric_label(name)), shown_metric(name, Some(value))));
+                if let Some((_, value)) = scores.iter().find(|(other, _)| *other == metric) {
+                    pairs.push((format!("{split} {}", metric.label()), metric.shown(Some(*value))));
                 }
             }
         }
         for name in COUNTS {
-            for (split, scores) in &splits {
-                if let Some(count) = number_of(scores, name) {
-                    pairs.push((format!("{split} {}", name.replace('-', " ")), shown(count)));
+            for (split, field) in [("Test", "test"), ("Validation", "valid")] {
+                let scores = self.result.get(field).and_then(Value::as_object);
+                if let Some(count) = scores.and_then(|scores| number_of(scores, name)) {
+                    pairs.push((format!("{split} {}", name.replace('_', " ")), shown(count)));
                 }
             }
         }
         pairs
     }
 
-    /// Returns the scores of the result on a split by the names of the metrics. Models for links have other fields than
-    /// those for nodes, edges and graphs.
-    fn scores_on(&self, split: &str) -> Map<String, Value> {
-        let fields = self.result.get(&format!("{split}_metrics")).or_else(|| self.result.get(split));
-        let mut scores = Map::new();
-        for (name, value) in fields.and_then(Value::as_object).into_iter().flatten() {
-            scores.insert(name.replace('_', "-"), value.clone());
+    /// Returns the parts of the result, each with the name of its target: the whole result, if the model has only one.
+    fn result_by_target(&self) -> Vec<(Option<&str>, &Map<String, Value>)> {
+        let Some(targets) = self.result.get("targets").and_then(Value::as_array) else {
+            return vec![(None, &self.result)];
+        };
+        let mut results = Vec::with_capacity(targets.len());
+        for result in targets.iter().filter_map(Value::as_object) {
+            results.push((result.get("target").and_then(Value::as_str), result));
         }
-        if let Some(accuracy) = self.result.get(&format!("{split}_acc")) {
-            scores.entry("accuracy").or_insert_with(|| accuracy.clone());
+        results
+    }
+
+    /// Returns the scores of the result on a split. Models for links have other fields than models for nodes, edges and
+    /// graphs.
+    fn scores_on(&self, split: &str) -> Vec<(MetricName, f64)> {
+        let mut all = Vec::new();
+        for (target, result) in self.result_by_target() {
+            let fields = result.get(&format!("{split}_metrics")).or_else(|| result.get(split));
+            let scores = values_by_metric(target, fields);
+            let accuracy = MetricName::of(&of_target(target, "accuracy"));
+            if let Some(value) = number_of(result, &format!("{split}_acc"))
+                && scores.iter().all(|(metric, _)| *metric != accuracy)
+            {
+                all.push((accuracy, value));
+            }
+            all.extend(scores);
         }
-        scores
+        all
     }
 
     /// Returns the scores of a cross-validation; nothing for other runs.
     fn fold_scores(&self) -> Vec<(String, String)> {
         let mut pairs = Vec::new();
         for result in std::iter::once(self.result.clone()).chain(objects(self.result.get("others").cloned())) {
-            let metric = result.get("metric").and_then(|name| name.as_str()?.parse::<Metric>().ok());
+            let metric = result.get("metric").and_then(Value::as_str).map(MetricName::of);
             let values = result.get("test").and_then(Value::as_array);
             if let (Some(metric), Some(values), Some(mean), Some(deviation)) =
                 (metric, values, number_of(&result, "mean"), number_of(&result, "deviation"))
             {
-                let label = format!("Test {}, mean of {} folds", metric.label(), values.len());
-                pairs.push((label, metric.shown_with_deviation(mean, deviation)));
+                let label = metric.label();
+                let spread = metric.shown_with_deviation(mean, deviation);
+                pairs.push((format!("Test {label}, mean of {} folds", values.len()), spread));
                 let folds: Vec<String> = values.iter().map(|value| metric.shown(value.as_f64())).collect();
-                pairs.push((format!("Test {} of each fold", metric.label()), listed(&folds)));
+                pairs.push((format!("Test {label} of each fold"), listed(&folds)));
             }
         }
         pairs
@@ -412,7 +445,31 @@ impl Run {
 /// The field of an epoch with the values of all metrics.
 const VALID_METRICS: &str = "valid_metrics";
 /// The fields beside the metrics of links that are counts.
-const COUNTS: [&str; 2] = ["edges", "left-out"];
+const COUNTS: [&str; 2] = ["edges", "left_out"];
+
+/// Returns the values of metrics in an object, whose fields are the names of the metrics of a target.
+fn values_by_metric(target: Option<&str>, object: Option<&Value>) -> Vec<(MetricName, f64)> {
+    let mut values = Vec::new();
+    for (name, value) in object.and_then(Value::as_object).into_iter().flatten() {
+        if let Some(value) = value.as_f64().filter(|_| !COUNTS.contains(&name.as_str())) {
+            // Fields with the scores of links have underscores. A name of an epoch may start with a target.
+            let name = if name.contains(' ') { name.clone() } else { name.replace('_', "-") };
+            values.push((MetricName::of(&of_target(target, &name)), value));
+        }
+    }
+    values
+}
+
+/// Returns a name with the target before it, if there are several targets.
+fn of_target(target: Option<&str>, name: &str) -> String {
+    target.map_or_else(|| name.to_owned(), |target| format!("{target} {name}"))
+}
+
+/// Returns the names of the classes in a line that has them.
+fn class_names(fields: &Map<String, Value>) -> Option<Vec<String>> {
+    let classes = fields.get("classes").and_then(Value::as_array)?;
+    Some(classes.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+}
 
 /// Joins texts, without the last ones if there are many.
 fn listed(texts: &[String]) -> String {
@@ -538,12 +595,42 @@ mod tests {
         });
         let of_folds =
             [("Test accuracy, mean of 2 folds", "62.50 ± 12.50 %"), ("Test accuracy of each fold", "50.00 %, 75.00 %")];
-        for (line, expected) in [(nodes, &of_nodes[..]), (links, &of_links), (folds, &of_folds)] {
+        let targets = json!({
+            "event": "result", "best_epoch": 0, "targets": [
+                { "target": "user:spend", "metric": "rmse", "valid_acc": null, "test_acc": null, "decision": null,
+                  "valid_metrics": { "rmse": 58.0883 }, "test_metrics": { "rmse": 60.25 } },
+                { "target": "user:churn", "metric": "roc-auc", "valid_acc": 0.5, "test_acc": 0.25,
+                  "valid_metrics": { "roc-auc": 0.75 }, "test_metrics": { "roc-auc": 0.625 },
+                  "decision": { "logit_thresholds": [0.0], "temperature": 2.0 } },
+            ],
+        });
+        let of_targets = [
+            ("Test user:spend RMSE", "60.2500"),
+            ("Validation user:spend RMSE", "58.0883"),
+            ("Test user:churn accuracy", "25.00 %"),
+            ("Validation user:churn accuracy", "50.00 %"),
+            ("Test user:churn ROC AUC", "62.50 %"),
+            ("Validation user:churn ROC AUC", "75.00 %"),
+            ("User:churn decision", "threshold 0.5000, temperature 2.0000"),
+        ];
+        for (line, expected) in [(nodes, &of_nodes[..]), (links, &of_links), (folds, &of_folds), (targets, &of_targets)]
+        {
             let mut run = Run::default();
             run.add(line.as_object().expect("an object").clone());
             let found = run.results();
             let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn classes_of_links_are_no_classes_of_the_data() {
+        let mut run = Run::default();
+        let curves = json!({ "event": "curves", "curves": [{ "class": 1 }], "classes": ["negatives", "edges"] });
+        for line in [json!({ "event": "run", "dataset": "shop" }), curves] {
+            run.add(line.as_object().expect("an object").clone());
+        }
+        assert_eq!(run.facts(), [("Dataset".to_owned(), "shop".to_owned())]);
+        assert_eq!((run.curve_name(1), run.class_name(1)), ("edges".into(), "1".into()));
     }
 }

@@ -47,19 +47,14 @@ fn is_unset(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false)) || *value == Value::Array(Vec::new())
 }
 
-/// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`: all flags that the user has
-/// `given`, and the defaults of the other `flags` as comments. `whole` are the flags of a dataset that is not partitioned.
+/// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`. `text` is the result of
+/// [`config_text`].
 ///
 /// Another file of that name stays, with a message.
 ///
 /// # Errors
 /// A file that cannot be written.
-pub(crate) fn write_config(
-    flags: &impl Serialize,
-    whole: Option<&impl Serialize>,
-    given: &GivenFlags,
-    output: &Path,
-) -> anyhow::Result<()> {
+pub(crate) fn write_config(text: &str, output: &Path) -> anyhow::Result<()> {
     let mut name = output.file_name().unwrap_or_default().to_owned();
     name.push(".config.yaml");
     let path: PathBuf = output.with_file_name(name);
@@ -67,7 +62,6 @@ pub(crate) fn write_config(
         message!("note: {} is not a file of an earlier run, so it stays and the flags are not written", path.display());
         return Ok(());
     }
-    let text = text(flags, whole, given)?;
     write_output(&path, text.as_bytes()).with_context(|| format!("write {}", path.display()))
 }
 
@@ -80,8 +74,13 @@ fn is_replaceable(path: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// Returns the given flags as YAML, a line per flag, and the defaults of others as comments.
-fn text(flags: &impl Serialize, whole: Option<&impl Serialize>, given: &GivenFlags) -> anyhow::Result<String> {
+/// Returns the flags that the user has `given` as YAML, a line per flag, and the defaults of the other `flags` as comments.
+/// `whole` are the flags of a dataset that is not partitioned.
+pub(crate) fn config_text(
+    flags: &impl Serialize,
+    whole: Option<&impl Serialize>,
+    given: &GivenFlags,
+) -> anyhow::Result<String> {
     let flags = serde_json::to_value(flags)?;
     let whole = serde_json::to_value(whole)?;
     let mut lines = BTreeMap::new();
@@ -139,7 +138,7 @@ mod tests {
         let output = folder.path().join("model");
         let path = folder.path().join("model.config.yaml");
         let given = GivenFlags::of(&[("lr", "0.5")]);
-        let write = |flags: Value| write_config(&flags, None::<&Value>, &given, &output);
+        let write = |flags: Value| write_config(&config_text(&flags, None::<&Value>, &given)?, &output);
         write(serde_json::json!({"lr": 0.1})).expect("a new file");
         write(serde_json::json!({"lr": 0.2})).expect("the file of an earlier run");
         assert!(std::fs::read_to_string(&path).expect("the file").contains("lr: 0.2"));
@@ -177,7 +176,7 @@ mod tests {
             let given = Cli::try_parse_from(&words).expect("flags");
             let file = tempfile::NamedTempFile::new().expect("a file");
             let given_flags = given_of(&words);
-            let text = text(&flags_of(&given), None::<&Value>, &given_flags).expect("the text");
+            let text = config_text(&flags_of(&given), None::<&Value>, &given_flags).expect("the text");
             std::fs::write(file.path(), &text).expect("write the file");
             let subcommand = Cli::command().find_subcommand(words[1]).expect("a subcommand").clone();
             let read = flags_of_file(file.path(), &subcommand, &[]).expect("flags of the file");
@@ -211,7 +210,7 @@ mod tests {
                     expected.push(if is_switch { format!("--{long}") } else { format!("--{long}=7") });
                 }
             }
-            let text = text(&Value::Null, None::<&Value>, &GivenFlags::of(&given)).expect("the text");
+            let text = config_text(&Value::Null, None::<&Value>, &GivenFlags::of(&given)).expect("the text");
             let file = tempfile::NamedTempFile::new().expect("a file");
             std::fs::write(file.path(), &text).expect("write the file");
             let read = flags_of_file(file.path(), subcommand, &[]).expect("flags of the file");

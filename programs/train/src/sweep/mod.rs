@@ -5,9 +5,9 @@ mod over_seeds;
 mod settings;
 
 use crate::exit::{INTERRUPTED, UsageError};
-use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::number;
 use crate::progress::text_table::text_table;
+use crate::run_page::MetricName;
 use crate::tasks::{Scores, TASKS, TaskEntry, names};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -207,13 +207,9 @@ fn words(flags: &[(String, String)]) -> String {
 }
 
 /// Returns the names of the metrics after the one that runs are compared by.
-fn other_metrics(runs: &[Run]) -> Vec<String> {
+fn other_metrics(runs: &[Run]) -> Vec<MetricName> {
     let Some(scores) = runs.iter().find_map(|run| run.scores.as_ref()) else { return Vec::new() };
     scores.valid_metrics.iter().skip(1).map(|(name, _)| name.clone()).collect()
-}
-
-fn value_of(values: &NamedValues, name: &str) -> Option<f64> {
-    values.iter().find(|(other, _)| other == name).and_then(|(_, value)| *value)
 }
 
 /// Formats a line per run, with a column per flag.
@@ -237,8 +233,8 @@ fn table(runs: &[Run]) -> String {
         };
         for other in &others {
             let scores = run.scores.as_ref();
-            outcome.push(number(scores.and_then(|scores| value_of(&scores.valid_metrics, other))));
-            outcome.push(number(scores.and_then(|scores| value_of(&scores.test_metrics, other))));
+            outcome.push(number(scores.and_then(|scores| scores.valid_metrics.get(other))));
+            outcome.push(number(scores.and_then(|scores| scores.test_metrics.get(other))));
         }
         let epoch = run.scores.as_ref().and_then(|scores| scores.best_epoch);
         let epoch = epoch.map_or_else(|| "-".into(), |epoch| epoch.to_string());

@@ -3,7 +3,7 @@
 use crate::progress::epoch_table::scores_of;
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::EpochText;
-use crate::run_page::percent;
+use crate::run_page::{MetricName, percent};
 use edgecut_trainer::{EpochReport, SeedScores};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(super) fn scores(report: &EpochReport<SeedScores>) -> Vec<String> {
     let metrics = valid_metrics(report);
     let mut texts = scores_of(&metrics);
     let accuracy = report.valid.as_ref().and_then(|valid| valid.accuracy);
-    if accuracy.is_some() && metrics.iter().all(|(name, _)| name != "accuracy") {
+    if accuracy.is_some() && metrics.iter().all(|(metric, _)| !metric.is_accuracy()) {
         texts.push(format!("accuracy {}", percent(accuracy)));
     }
     texts
@@ -23,7 +23,7 @@ pub(super) fn scores(report: &EpochReport<SeedScores>) -> Vec<String> {
 pub(super) fn valid_metrics(report: &EpochReport<SeedScores>) -> NamedValues {
     match &report.valid {
         Some(valid) => (&valid.metrics).into(),
-        None => vec![(report.metric.clone(), None)].into(),
+        None => vec![(MetricName::of(&report.metric), None)].into(),
     }
 }
 

@@ -106,7 +106,7 @@ impl TaskFlags for GraphFlags {
             has_embeddings: false,
             has_edge_features: graphs.edge_dim() > 0,
             traffic: None,
-            facts: json!({ "graphs": graphs.num_graphs() }),
+            facts: json!({ "dataset": graphs.name(), "graphs": graphs.num_graphs() }),
         }
     }
 
@@ -346,8 +346,8 @@ fn description(graphs: &GraphDataset) -> String {
 
 /// Returns the means of all metrics over the folds.
 fn means(result: &CrossValidationResult) -> NamedValues {
-    let mut values = vec![(result.metric.to_string(), Some(result.mean))];
-    values.extend(result.others.iter().map(|other| (other.metric.to_string(), other.mean)));
+    let mut values = vec![(result.metric.into(), Some(result.mean))];
+    values.extend(result.others.iter().map(|other| (other.metric.into(), other.mean)));
     values.into()
 }
 

@@ -430,7 +430,7 @@ fn left_out(edges: u64) -> String {
 fn values_of(scores: &LinkScores, metrics: &MetricList<LinkMetric>) -> NamedValues {
     let mut values = Vec::new();
     for metric in metrics.iter() {
-        values.push((metric.to_string(), scores.get(metric)));
+        values.push((metric.into(), scores.get(metric)));
     }
     values.into()
 }

@@ -273,7 +273,7 @@ pub(crate) trait TaskFlags: Args + Serialize + Debug {
     /// Returns the identity of the data in checkpoints. Every rank must call this.
     fn identity(data: &Self::Data, world: &mut ProcessGroup) -> anyhow::Result<DataIdentity>;
 
-    /// Reports the traffic and the partition of the data after a run. Every rank must call this.
+    /// Reports the traffic of the data after a run. Every rank must call this.
     fn report(&self, reporter: &mut Reporter, job: &mut TaskJob<'_, Self::Data>) -> anyhow::Result<()>;
 }
 

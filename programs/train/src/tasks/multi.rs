@@ -5,7 +5,7 @@ use crate::exit::UsageError;
 use crate::job::labels::{LabelFlags, positions};
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
-use crate::run_page::decision_words;
+use crate::run_page::{MetricName, decision_words};
 use crate::saved_model::{OpenModel, SavedModel, TargetOutputs};
 use crate::settings::model_settings::check_flags;
 use crate::tasks::node::NodeTask;
@@ -347,21 +347,12 @@ impl EpochText<MultiScores> for MultiText {
     }
 
     fn metrics(&self, report: &EpochReport<MultiScores>) -> NamedValues {
-        let Some(valid) = &report.valid else { return vec![(report.metric.clone(), None)].into() };
+        let Some(valid) = &report.valid else { return vec![(MetricName::of(&report.metric), None)].into() };
         let mut values = Vec::new();
         for (target, scores) in &valid.targets {
-            values.extend(scores.metrics.iter().map(|(metric, value)| (format!("{target} {metric}"), value)));
+            values.extend(scores.metrics.iter().map(|(metric, value)| (MetricName::of_target(target, metric), value)));
         }
         values.into()
-    }
-
-    fn scores(&self, report: &EpochReport<MultiScores>) -> Vec<String> {
-        let mut texts = Vec::new();
-        for (target, scores) in report.valid.iter().flat_map(|valid| &valid.targets) {
-            let metrics = scores.metrics.iter();
-            texts.extend(metrics.map(|(metric, value)| format!("{target} {metric} {}", metric.shown(value))));
-        }
-        texts
     }
 }
 

@@ -58,10 +58,8 @@ impl Outcome for SeedResult {
 
 /// Returns the values of metrics, the one that selects the best epoch first. A result that was read has no order.
 fn in_order(values: &MetricValues, first: Metric) -> NamedValues {
-    let mut named = vec![(first.to_string(), values.get(first))];
-    named.extend(
-        values.iter().filter(|(metric, _)| *metric != first).map(|(metric, value)| (metric.to_string(), value)),
-    );
+    let mut named = vec![(first.into(), values.get(first))];
+    named.extend(values.iter().filter(|(metric, _)| *metric != first).map(|(metric, value)| (metric.into(), value)));
     named.into()
 }
 
@@ -118,8 +116,8 @@ mod tests {
                     higher_is_better: true,
                     valid: 0.25,
                     test: Some(0.75),
-                    valid_metrics: vec![(name.into(), Some(0.25))].into(),
-                    test_metrics: vec![(name.into(), Some(0.75))].into(),
+                    valid_metrics: vec![(metric.into(), Some(0.25))].into(),
+                    test_metrics: vec![(metric.into(), Some(0.75))].into(),
                     best_epoch: Some(4)
                 },
                 "the metric {name}"
@@ -144,8 +142,8 @@ mod tests {
                 higher_is_better,
                 valid: 0.5,
                 test: None,
-                valid_metrics: vec![(metric.to_string(), Some(0.5))].into(),
-                test_metrics: vec![(metric.to_string(), None)].into(),
+                valid_metrics: vec![(metric.into(), Some(0.5))].into(),
+                test_metrics: vec![(metric.into(), None)].into(),
                 best_epoch: Some(3),
             };
             for task in ["node", "edge", "graph"] {
@@ -169,8 +167,8 @@ mod tests {
                 higher_is_better,
                 valid: 0.625,
                 test: Some(0.625),
-                valid_metrics: vec![(metric.to_string(), Some(0.625))].into(),
-                test_metrics: vec![(metric.to_string(), Some(0.625))].into(),
+                valid_metrics: vec![(metric.into(), Some(0.625))].into(),
+                test_metrics: vec![(metric.into(), Some(0.625))].into(),
                 best_epoch: None,
             };
             assert_eq!(read("graph", &folds), Ok(expected));

@@ -136,11 +136,12 @@ where
         if self.training.stats {
             traffic_table::report(reporter, &job.data, job.world)?;
         }
-        reporter.partition(self.dataset_root_dir())
+        Ok(())
     }
 }
 
-/// Rejects `--isolated` if servers sample, or if no edge connects the parts of two processes.
+/// Rejects `--isolated` if servers sample, if no edge connects the parts of two processes, or if processes have seeds of parts
+/// that they do not hold.
 fn check_isolated(graph: &DistGraph) -> anyhow::Result<()> {
     let why = if graph.is_client() {
         "does not support --servers, from which trainers receive all nodes and features: give each process its part by \
@@ -150,6 +151,9 @@ fn check_isolated(graph: &DistGraph) -> anyhow::Result<()> {
          or leave it out"
     } else if graph.part().meta().num_parts == 1 {
         "has no effect on a graph in one part: partition the graph into a part per process, or leave it out"
+    } else if !graph.is_even() {
+        "needs the same number of processes for each part, since otherwise processes share the seeds of all parts and fetch \
+         their neighborhoods: start as many processes as there are parts, fewer, or a multiple, or leave it out"
     } else {
         return Ok(());
     };

@@ -133,6 +133,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let mut reporter =
         Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept_epochs), job.world)?;
     reporter.line("run", RunFacts::new(job.cluster, &facts, classes.as_deref()))?;
+    reporter.partition(own.part().and_then(|part| part.dataset_root_dir.as_deref()))?;
     say_resumed(&reporter, checkpoints);
     if has_edge_features {
         note_unread_edge_features(&reporter, conv);

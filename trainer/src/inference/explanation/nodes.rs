@@ -30,7 +30,7 @@ pub fn explain_nodes<'s, B: AutodiffGnnBackend>(
     let (model, model_config) = model;
     let model = load_parameters(model_config.init::<B>(0, job.device)?, &flatten_parameters(model))?.no_grad();
     let trained = Trained::new(&model, model_config);
-    let embeddings = trained.embeddings(graph, saved, job.world)?;
+    let embeddings = trained.embeddings(graph, saved.into().read_by(&config.sampler)?, job.world)?;
     let node_type = trained.node_type(graph, None)?;
     trained.check_classified(graph, node_type)?;
     trained.check_hops(config.sampler.num_neighbors.num_hops())?;
