@@ -156,7 +156,12 @@ fn write(
     let num_nodes = job.graph.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
     let rank = job.world.rank();
-    let classes = ClassNames::of_nodes(args, job.graph.part().meta(), rows.node_type(), columns.form)?;
+    let classes = match columns.has_classes() {
+        true => ClassNames::of_nodes(args, job.graph.part().meta(), rows.node_type())?,
+        false => None,
+    };
+    let (columns, classes) = columns.named_by(classes);
+    let columns = &columns;
     let classes = classes.as_ref();
     if args.format != Format::Npy && !args.gather {
         let users = user_ids(args, rows, rows.own_nodes())?;
@@ -252,7 +257,7 @@ fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> an
 }
 
 /// Returns the values to write for nodes, which are global ids.
-fn values_of(columns: Columns, rows: &DistRows, nodes: &[u32], decision: &Decision) -> anyhow::Result<Values> {
+fn values_of(columns: &Columns, rows: &DistRows, nodes: &[u32], decision: &Decision) -> anyhow::Result<Values> {
     let values = rows.node().handle().block_on(rows.pull(nodes))?;
     Ok(Values::of(values, rows.dim(), columns.form, decision))
 }

@@ -11,7 +11,7 @@ use crate::progress::monitor::Monitor;
 use crate::progress::named_values::NamedValues;
 use crate::progress::tensorboard::EventFile;
 use crate::report;
-use crate::run_page::{decision_words, percent, shown_metric};
+use crate::run_page::{decision_words, of_class, percent, positive_class_name, shown_metric};
 use crate::settings::effective_config::write_config;
 use crate::settings::given_flags::GivenFlags;
 use anyhow::Context;
@@ -284,13 +284,15 @@ impl Reporter {
             result!("validation accuracy {valid}, test accuracy {test}{best}")?;
             best.clear();
         }
+        let positive = positive_class_name(result.decision.as_ref(), classes);
         for (metric, valid) in result.valid_metrics.iter().filter(|(metric, _)| metric.name() != "accuracy") {
             let [valid, test] = [valid, result.test_metrics.get(metric)].map(|value| metric.shown(value));
+            let metric = format!("{metric}{}", of_class(metric.name(), positive.as_deref()));
             result!("validation {metric} {valid}, test {metric} {test}{best}")?;
             best.clear();
         }
         if let Some(decision) = &result.decision {
-            result!("{}", decision_words(decision))?;
+            result!("{}", decision_words(decision, positive.as_deref()))?;
         }
         Ok(())
     }

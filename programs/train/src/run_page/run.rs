@@ -1,6 +1,6 @@
 //! A run as its page shows it: the lines of a metrics file, or of a run that goes on.
 
-use super::labels::{decision_words, label_of, metric_label, shown_metric};
+use super::labels::{decision_words, label_of, metric_label, of_class, positive_class_name, shown_metric};
 use anyhow::{Context, bail};
 use edgecut_report::{Unit, shown};
 use edgecut_trainer::metrics::{Decision, Metric};
@@ -256,6 +256,11 @@ impl Run {
         of_result.or(self.best_so_far).filter(|epoch| *epoch > 0)
     }
 
+    /// Returns true if the classes have names in the tables.
+    pub(super) fn has_class_names(&self) -> bool {
+        !self.classes.is_empty()
+    }
+
     /// Returns the name of a class in the tables, or its number.
     pub(super) fn class_name(&self, class: usize) -> String {
         self.classes.get(class).cloned().unwrap_or_else(|| class.to_string())
@@ -264,8 +269,8 @@ impl Run {
     /// Returns the scores, the best epoch and the costs of the run: names for people, and values.
     pub(super) fn results(&self) -> Vec<(String, String)> {
         let mut pairs = self.scores();
-        if let Some(decision) = self.result.get("decision").and_then(|json| Decision::deserialize(json).ok()) {
-            pairs.push(("Decision".into(), decision_words(&decision)));
+        if let Some(decision) = self.decision() {
+            pairs.push(("Decision".into(), decision_words(&decision, self.positive_class().as_deref())));
         }
         match self.best_epoch() {
             Some(best) => pairs.push(("Best epoch".into(), format!("{best} of {}", self.last_epoch()))),
@@ -279,6 +284,16 @@ impl Run {
             pairs.push(("Received".into(), Unit::Bytes.format(self.received_bytes)));
         }
         pairs
+    }
+
+    /// Returns the thresholds and the temperature of the result.
+    fn decision(&self) -> Option<Decision> {
+        self.result.get("decision").and_then(|json| Decision::deserialize(json).ok())
+    }
+
+    /// Returns the name of the positive one of two classes, if it has one.
+    fn positive_class(&self) -> Option<String> {
+        positive_class_name(self.decision().as_ref(), Some(&self.classes))
     }
 
     fn last_epoch(&self) -> u64 {
@@ -304,10 +319,12 @@ impl Run {
             }
         }
         let mut pairs = Vec::new();
+        let positive = self.positive_class().filter(|_| self.has_ended());
         for name in names {
+            let of_class = of_class(name, positive.as_deref());
             for (split, scores) in &splits {
                 if let Some(value) = number_of(scores, name) {
-                    pairs.push((format!("{split} {}", metric_label(name)), shown_metric(name, Some(value))));
+                    pairs.push((format!("{split} {}{of_class}", metric_label(name)), shown_metric(name, Some(value))));
                 }
             }
         }
