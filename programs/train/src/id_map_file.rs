@@ -221,9 +221,13 @@ impl UserColumn {
 
     /// Returns the field of a row in a CSV file.
     pub(crate) fn csv_field(&self, row: usize) -> String {
-        let text = self.text(row);
-        if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+        csv_text(&self.text(row))
     }
+}
+
+/// Returns the field of a text in a CSV file.
+pub(crate) fn csv_text(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 /// Reads the first column of an id map.

@@ -127,9 +127,62 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
     let rows: Vec<_> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
     assert_eq!(rows.len(), NUM_PAYMENTS);
     assert_eq!(rows[0].get_string(2).expect("an id"), &user(rows[0].get_long(0).expect("a number") as usize));
-    let shares = rows[0].get_list(4).expect("two probabilities");
-    let sum = shares.elements().iter().map(|share| share.to_string().parse::<f64>().expect("a number")).sum::<f64>();
+    let names: Vec<&String> = rows[0].get_column_iter().map(|(name, _)| name).collect();
+    assert_eq!(names[4..], ["probability_fraud", "probability_honest"]);
+    let sum = [4, 5].map(|column| rows[0].get_float(column).expect("a probability")).iter().sum::<f32>();
     assert!((sum - 1.0).abs() < 1e-5);
+}
+
+#[test]
+fn either_of_two_classes_is_the_positive_one() {
+    let folder = Folder::new();
+    let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.2, 0.2]});
+    payment_parts(folder.path(), 2, &label);
+    let parts = folder.join("parts");
+    let [metrics, report] = ["metrics.jsonl", "report.html"].map(|name| folder.join(name));
+    // The log loss, which selects the epoch, is the same for both classes.
+    let flags = ["--num-epochs", "2", "--metric", "log-loss,average-precision,roc-auc"];
+    let files = ["--metrics", metrics.to_str().expect("UTF-8"), "--report", report.to_str().expect("UTF-8")];
+    let of_fraud = [&flags[..], &["--positive-class", "fraud"], &files].concat();
+    let fraud = trained("edge", &parts, &folder.join("fraud"), &of_fraud);
+    let honest = trained("edge", &parts, &folder.join("honest"), &flags);
+    let score = |found: &serde_json::Value, name: &str| found["test_metrics"][name].as_f64().expect("a score");
+    assert!((score(&fraud, "roc-auc") - score(&honest, "roc-auc")).abs() < 1e-6, "{fraud} {honest}");
+    let precisions = [&fraud, &honest].map(|found| score(found, "average-precision"));
+    assert!((precisions[0] - precisions[1]).abs() > 1e-3, "{precisions:?}");
+    assert_eq!((fraud["decision"]["positive_class"].as_u64(), honest["decision"].is_null()), (Some(0), true));
+    let lines = std::fs::read_to_string(&metrics).expect("metrics");
+    assert!(lines.contains("\"curves\":[{\"class\":0,"), "{lines}");
+    let page = std::fs::read_to_string(&report).expect("a report");
+    for text in ["ROC curve of fraud", "Precision-recall curve of fraud", "Test average precision of fraud"] {
+        assert!(page.contains(text), "{text}");
+    }
+
+    // The class is that of the model, unless the flag names another one.
+    let evaluated = |flags: &[&str]| {
+        let mut command = train("edge", &parts);
+        command
+            .arg("--load-model")
+            .arg(folder.join("fraud"))
+            .args(["--metric", "average-precision,roc-auc"])
+            .args(flags);
+        let output = run(&mut command);
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let text = evaluated(&["--threshold", "best-f1"]);
+    assert!(text.contains("test average-precision of fraud ") && text.contains("test roc-auc of fraud "), "{text}");
+    let threshold = text.split_once("threshold ").expect("a threshold").1;
+    assert!(threshold.contains(" of fraud, temperature"), "{text}");
+    let text = evaluated(&["--positive-class", "honest"]);
+    let expected = format!("test average-precision of honest {:.1}", 100.0 * precisions[1]);
+    assert!(text.contains(&expected), "{text}: {expected}");
+    let flags = ["--edges", "test", "--num-neighbors", "5,3", "--format", "csv", "--output", "probability"];
+    predicted(&parts, &folder.join("fraud"), &folder.join("out"), &flags);
+    assert_eq!(csv_lines(&folder.join("out"), 1).0, "src_id,dst_id,src,dst,probability_fraud,probability_honest");
+    let error = error_of(&run(train("edge", &parts).args(["--positive-class", "frauds", "--nproc-per-node", "2"])));
+    let why = "--positive-class frauds: there is no such class (did you mean fraud?): the classes are fraud, honest";
+    assert!(error.contains(why), "{error}");
 }
 
 #[test]

@@ -172,6 +172,12 @@ fn metrics_and_thresholds_that_make_no_sense_are_refused() {
         (&["--metric", "accuracy,accuracy"][..], 2, "accuracy is named twice"),
         (&["--metric", "accuracy,f1"], 2, "unknown metric \"f1\""),
         (&["--metric", "accuracy,roc-auc"], 1, "metric roc-auc needs two classes, or labels"),
+        (&["--positive-class", "1"], 1, "one of two classes is positive, but there are "),
+        (
+            &["--positive-class", "one"],
+            2,
+            "the classes of the data have no names (transforms.json of parts from tables): give 0 or 1",
+        ),
         (&["--threshold", "1.5"], 2, "\"1.5\" is neither best-f1 nor a probability between 0 and 1"),
         (&["--threshold", "best-f1"], 1, "a threshold is for two classes or labels"),
         (&["--metrics", "macro-f1,accuracy"], 2, "give them by --metric macro-f1,accuracy"),

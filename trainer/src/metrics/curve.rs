@@ -1,6 +1,6 @@
 //! ROC and precision-recall curves with a bounded number of points.
 
-use super::decision::logistic;
+use super::decision::{Decision, logistic};
 use super::output_rows::OutputRows;
 use crate::loss::{OutputKind, Target};
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
@@ -54,10 +54,10 @@ pub(crate) struct CurveCounts {
 
 impl CurveCounts {
     /// Makes counts of 0; `None` for outputs without curves: numbers, and more than eight classes or labels.
-    pub(crate) fn new(outputs: OutputKind) -> Option<Self> {
+    pub(crate) fn new(outputs: OutputKind, decision: &Decision) -> Option<Self> {
         let classes: Vec<usize> = match outputs {
-            // The curves of the first class are those of the second one from the other end.
-            OutputKind::Classes(2) => vec![1],
+            // The curves of the other class are the same ones from the other end.
+            OutputKind::Classes(2) => vec![decision.positive_class()],
             OutputKind::Classes(num) | OutputKind::Labels(num) if num <= MOST_CURVES => (0..num).collect(),
             _ => return None,
         };
@@ -177,14 +177,13 @@ fn least_of(bin: usize) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Decision;
     use edgecut_cluster::Cluster;
 
     #[test]
     fn thresholds_of_several_classes_are_their_probabilities_at_the_temperature() {
         let decision = Decision::default().with_temperature(0.5);
         let logits = [1.0, 0.5, -0.25];
-        let mut counts = CurveCounts::new(OutputKind::Classes(3)).expect("three classes");
+        let mut counts = CurveCounts::new(OutputKind::Classes(3), &decision).expect("three classes");
         counts.add(&OutputRows::new(&logits, 3).decided_by(&decision), &Target::Classes(vec![1]));
         let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
         let mut world = cluster.world().expect("the world group");
@@ -223,7 +222,8 @@ mod tests {
                 let mut threads = Vec::new();
                 for cluster in ranks {
                     threads.push(scope.spawn(move || {
-                        let mut counts = CurveCounts::new(OutputKind::Classes(2)).expect("two classes");
+                        let decision = Decision::default();
+                        let mut counts = CurveCounts::new(OutputKind::Classes(2), &decision).expect("two classes");
                         for at in (cluster.rank()..scores.len()).step_by(num_ranks) {
                             let rows = [0.0, scores[at]];
                             counts.add(&OutputRows::new(&rows, 2), &Target::Classes(vec![labels[at]]));

@@ -18,9 +18,20 @@ pub struct Decision {
     /// The number that logits are divided by, for probabilities (Guo et al., "On calibration of modern neural networks",
     /// ICML 2017).
     temperature: f64,
-    /// The divided logit above which a label applies, or the second of two classes, whose logit is the difference of the
-    /// outputs. Empty if the greatest logit decides, and labels apply above 0.
+    /// The divided logit above which a label applies, or the positive one of two classes, whose logit is its output minus the
+    /// other one. Empty if the greatest logit decides, and labels apply above 0.
     logit_thresholds: Vec<f64>,
+    /// The one of two classes that thresholds, scores and curves are about.
+    #[serde(default = "second_class", skip_serializing_if = "is_second_class")]
+    positive_class: usize,
+}
+
+fn second_class() -> usize {
+    1
+}
+
+fn is_second_class(class: &usize) -> bool {
+    *class == second_class()
 }
 
 impl Default for Decision {
@@ -32,7 +43,7 @@ impl Default for Decision {
 
 impl Decision {
     /// The decision by the greatest logit, or by a probability above one half.
-    pub(super) const GREATEST_LOGIT: Self = Self { temperature: 1.0, logit_thresholds: Vec::new() };
+    pub(super) const GREATEST_LOGIT: Self = Self { temperature: 1.0, logit_thresholds: Vec::new(), positive_class: 1 };
 
     /// Replaces the temperature. Thresholds are of logits that are divided by it.
     pub fn with_temperature(self, temperature: f64) -> Self {
@@ -42,6 +53,31 @@ impl Decision {
     /// Replaces the thresholds: none, one for two classes, or one per label.
     pub fn with_thresholds(self, logit_thresholds: Vec<f64>) -> Self {
         Self { logit_thresholds, ..self }
+    }
+
+    /// Replaces the positive one of two classes. The threshold stays where it is: it becomes one of the other class.
+    pub fn with_positive_class(mut self, class: usize) -> Self {
+        if class != self.positive_class {
+            for threshold in &mut self.logit_thresholds {
+                *threshold = -*threshold;
+            }
+            self.positive_class = class;
+        }
+        self
+    }
+
+    /// Returns the one of two classes that thresholds, scores and curves are about.
+    pub fn positive_class(&self) -> usize {
+        self.positive_class
+    }
+
+    /// Returns the score of the positive one of two classes, which grows with its probability: its logit minus the other one.
+    pub fn score_of(&self, logits: &[f32]) -> f32 {
+        match logits {
+            &[first, second] if self.positive_class == 0 => first - second,
+            [first, .., last] => last - first,
+            _ => 0.0,
+        }
     }
 
     /// Returns the number that logits are divided by.
@@ -62,9 +98,13 @@ impl Decision {
     /// Returns the class of a row of logits, or `None` if a logit is NaN.
     pub fn class_of(&self, logits: &[f32]) -> Option<i64> {
         match (&self.logit_thresholds[..], logits) {
-            (&[threshold], &[first, second]) => {
-                let score = second - first;
-                if score.is_nan() { class_of(logits) } else { Some(i64::from(self.divided(score) > threshold)) }
+            (&[threshold], [_, _]) => {
+                let score = self.score_of(logits);
+                if score.is_nan() {
+                    return class_of(logits);
+                }
+                let is_positive = self.divided(score) > threshold;
+                Some(if is_positive { self.positive_class } else { 1 - self.positive_class } as i64)
             }
             _ => class_of(logits),
         }
@@ -106,6 +146,9 @@ impl Decision {
         if !fits {
             return Err(format!("it has {} thresholds, but {outputs}", self.logit_thresholds.len()));
         }
+        if self.positive_class != second_class() && (self.positive_class > 1 || outputs != OutputKind::Classes(2)) {
+            return Err(format!("its positive class is {}, but {outputs}", self.positive_class));
+        }
         if !(self.temperature.is_finite() && self.temperature > 0.0) {
             return Err(format!("its temperature {} is not a number above 0", self.temperature));
         }
@@ -137,6 +180,24 @@ mod tests {
     }
 
     #[test]
+    fn either_of_two_classes_can_be_positive() {
+        let second = Decision::default().with_thresholds(vec![0.5]);
+        let first = second.clone().with_positive_class(0);
+        assert_eq!((first.logit_thresholds(), first.score_of(&[3.0, 1.0])), (&[-0.5][..], 2.0));
+        for logits in [[0.0, 0.4], [0.0, 0.6], [2.0, 0.0], [f32::NAN, 0.0]] {
+            assert_eq!(first.class_of(&logits), second.class_of(&logits), "{logits:?}");
+        }
+        let strict = first.with_thresholds(vec![1.0]);
+        assert_eq!([[2.0, 0.5], [1.5, 0.75]].map(|logits| strict.class_of(&logits)), [Some(0), Some(1)]);
+        let json = serde_json::to_string(&strict).expect("JSON");
+        assert!(json.contains("\"positive_class\":0"), "{json}");
+        assert_eq!(serde_json::from_str::<Decision>(&json).expect("a decision"), strict);
+        let json = serde_json::to_string(&second).expect("JSON");
+        assert!(!json.contains("positive"), "{json}");
+        assert_eq!(serde_json::from_str::<Decision>(&json).expect("a decision"), second);
+    }
+
+    #[test]
     fn decisions_of_other_outputs_are_refused() {
         let one = Decision::default().with_thresholds(vec![0.5]);
         assert_eq!(one.check(OutputKind::Classes(2)), Ok(()));
@@ -149,5 +210,9 @@ mod tests {
             assert!(wrong.check(OutputKind::Classes(9)).is_err(), "{temperature}");
         }
         assert!(Decision::default().with_thresholds(vec![f64::NAN]).check(OutputKind::Classes(2)).is_err());
+        assert_eq!(Decision::default().with_positive_class(0).check(OutputKind::Classes(2)), Ok(()));
+        for (class, outputs) in [(2, OutputKind::Classes(2)), (0, OutputKind::Classes(3)), (0, OutputKind::Labels(1))] {
+            assert!(Decision::default().with_positive_class(class).check(outputs).is_err(), "{class} {outputs:?}");
+        }
     }
 }

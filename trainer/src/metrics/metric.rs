@@ -37,6 +37,8 @@ pub struct MetricEntry {
     pub higher_is_better: bool,
     /// True if values are shares from 0 to 1, which are shown as percentages.
     pub is_share: bool,
+    /// True if it scores the positive one of two classes.
+    pub is_of_class: bool,
     /// The outputs that it needs, for errors: "it needs …".
     pub needs: &'static str,
     /// Returns true if the metric applies to outputs of a kind.
@@ -78,6 +80,11 @@ impl Metric {
     /// Returns true if values are shares from 0 to 1.
     pub fn is_share(self) -> bool {
         self.0.is_share
+    }
+
+    /// Returns true if the metric scores the positive one of two classes.
+    pub fn is_of_class(self) -> bool {
+        self.0.is_of_class
     }
 
     /// Returns a description in one line.

@@ -1,4 +1,4 @@
-//! Metrics of scores: of the second of two classes, or of each of several labels.
+//! Metrics of scores: of the positive one of two classes, or of each of several labels.
 
 use super::metric::MetricState;
 use super::output_rows::OutputRows;
@@ -30,11 +30,10 @@ pub(crate) fn no_scores(outputs: OutputKind) -> Vec<ScoredLabels> {
 /// Adds a batch to the columns of its outputs.
 pub(crate) fn add_scores(columns: &mut [ScoredLabels], outputs: &OutputRows<'_>, target: &Target) {
     match target {
-        // The probability of class 1 grows with the difference of the two logits, so the difference is the score.
         Target::Classes(labels) => {
+            let decision = outputs.decision();
             for (row, &label) in outputs.rows().zip(labels) {
-                let last = row.len() - 1;
-                columns[0].push(row[last] - row[0], label == last as i64);
+                columns[0].push(decision.score_of(row), label == decision.positive_class() as i64);
             }
         }
         Target::Numbers { values, dim } => {

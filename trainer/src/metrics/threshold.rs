@@ -1,11 +1,11 @@
-//! The threshold of the second of two classes, and of labels.
+//! The threshold of the positive one of two classes, and of labels.
 
 use super::gathered_scores::GatheredScores;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// The probability above which a label applies, or a seed has the second of two classes.
+/// The probability above which a label applies, or a seed has the positive one of two classes.
 ///
 /// ```
 /// use edgecut_trainer::metrics::Threshold;

@@ -30,7 +30,9 @@ impl ValidationRows {
 pub(crate) struct DecisionRule {
     pub(super) threshold: Option<Threshold>,
     pub(super) calibrate: bool,
-    /// The decision before the choice.
+    /// The positive one of two classes, if it is given.
+    pub(super) positive_class: Option<usize>,
+    /// The decision before the choice, which has the positive class.
     pub(super) start: Decision,
 }
 
@@ -40,6 +42,13 @@ impl DecisionRule {
         if self.threshold.is_some() && !matches!(outputs, OutputKind::Classes(2) | OutputKind::Labels(_)) {
             let what = format!("a threshold is for two classes or labels, but {outputs}: leave `threshold` out");
             return Some(what);
+        }
+        match self.positive_class {
+            Some(_) if outputs != OutputKind::Classes(2) => {
+                return Some(format!("one of two classes is positive, but {outputs}: leave `positive_class` out"));
+            }
+            Some(class @ 2..) => return Some(format!("the positive class is 0 or 1, and not {class}")),
+            _ => {}
         }
         if self.calibrate && matches!(outputs, OutputKind::Numbers(_)) {
             return Some(format!("numbers have no probabilities to calibrate, and {outputs}: leave `calibrate` out"));
@@ -91,7 +100,7 @@ impl DecisionRule {
         }
         if self.threshold == Some(Threshold::BestF1) {
             let mut scores = no_scores(outputs);
-            add_scores(&mut scores, &OutputRows::new(&rows.outputs, columns), target);
+            add_scores(&mut scores, &OutputRows::new(&rows.outputs, columns).decided_by(&decision), target);
             let mut thresholds = Vec::with_capacity(scores.len());
             for mut scored in scores {
                 scored.remove_nan();

@@ -48,8 +48,12 @@ impl Objective {
             Some(metrics) => metrics.clone(),
             None => loss.default_metric().parse().map_err(fail)?,
         };
-        let ScoringConfig { threshold, calibrate, decision, .. } = scoring.clone();
-        let rule = DecisionRule { threshold, calibrate, start: decision };
+        let ScoringConfig { threshold, calibrate, positive_class, decision, .. } = scoring.clone();
+        let start = match positive_class {
+            Some(class) => decision.with_positive_class(class),
+            None => decision,
+        };
+        let rule = DecisionRule { threshold, calibrate, positive_class, start };
         let problem = metrics.iter().find_map(|metric| metric.problem(outputs)).or_else(|| rule.problem(outputs));
         match problem {
             Some(what) => Err(fail(what)),

@@ -129,7 +129,7 @@ impl Counts {
             if is_small && !matches!(outputs, OutputKind::Numbers(_)) {
                 details.classes = Some(ClassCounts::new(outputs.width()));
             }
-            curves = CurveCounts::new(outputs);
+            curves = CurveCounts::new(outputs, &objective.rule.start);
         }
         Self {
             accuracy: accuracy.map(|accuracy| accuracy.start(outputs)),

@@ -5,6 +5,7 @@ use crate::exit::UsageError;
 use crate::settings::named::{Named, ParseError};
 use crate::settings::shared_flags::{as_text, as_text_if_given};
 use clap::Args;
+use edgecut_graph::suggestion;
 use edgecut_trainer::ScoringConfig;
 use edgecut_trainer::loss::{AnyLoss, ClassWeights, CrossEntropy, Loss, LossSettings};
 use edgecut_trainer::metrics::{Metric, MetricList, Threshold};
@@ -24,11 +25,15 @@ pub(crate) struct ObjectiveArgs {
     #[arg(long, value_name = "NAME,…", value_parser = Named { all: metrics(), parse: parse_metrics })]
     #[serde(serialize_with = "as_text_if_given")]
     metric: Option<MetricList<Metric>>,
-    /// Probability above which a label applies, or a seed has the second of two classes: a number, or the one with the highest
-    /// F1 on the validation data. Saved models keep it for predictions [default: 0.5]
+    /// Probability above which a label applies, or a seed has the positive one of two classes (--positive-class): a number, or
+    /// the one with the highest F1 on the validation data. Saved models keep it for predictions [default: 0.5]
     #[arg(long, value_name = "best-f1|P")]
     #[serde(serialize_with = "as_text_if_given")]
     threshold: Option<Threshold>,
+    /// The one of two classes that roc-auc, average-precision, --threshold and curves are about: its name in the tables, or
+    /// 0 or 1. Saved models keep it [default: the second one, which is the last name in the alphabet]
+    #[arg(long, value_name = "CLASS")]
+    positive_class: Option<String>,
     /// Divide logits by the temperature with the highest likelihood on the validation data, for probabilities. Saved models
     /// keep it
     #[arg(long)]
@@ -45,7 +50,7 @@ pub(crate) struct ObjectiveArgs {
 }
 
 impl ObjectiveArgs {
-    /// Returns the settings of the scores.
+    /// Returns the settings of the scores, without the positive class, whose name is not known yet.
     pub(crate) fn scoring(&self) -> ScoringConfig {
         ScoringConfig {
             metrics: self.metric.clone(),
@@ -82,6 +87,30 @@ impl ObjectiveArgs {
     pub(crate) fn loss_of_classes(&self, names: Option<&[String]>) -> anyhow::Result<Option<AnyLoss>> {
         let loss = self.loss()?.map(|loss| loss.with_class_names(names));
         Ok(loss.transpose().map_err(UsageError)?)
+    }
+
+    /// Returns the number of the positive class among classes with these names; `None` leaves the choice to the model.
+    ///
+    /// # Errors
+    /// [`UsageError`] for a name that no class has, and for another number than 0 and 1 if classes have no names.
+    pub(crate) fn positive_class_of(&self, names: Option<&[String]>) -> Result<Option<usize>, UsageError> {
+        let Some(name) = &self.positive_class else { return Ok(None) };
+        let why = match names {
+            Some(names) => match names.iter().position(|class| class == name) {
+                Some(class) => return Ok(Some(class)),
+                None => {
+                    let hint = suggestion(name, names.iter().map(String::as_str));
+                    format!("there is no such class{hint}: the classes are {}", names.join(", "))
+                }
+            },
+            None => match name.as_str() {
+                "0" => return Ok(Some(0)),
+                "1" => return Ok(Some(1)),
+                _ => "the classes of the data have no names (transforms.json of parts from tables): give 0 or 1"
+                    .to_owned(),
+            },
+        };
+        Err(UsageError(format!("--positive-class {name}: {why}")))
     }
 }
 

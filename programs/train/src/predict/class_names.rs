@@ -2,7 +2,7 @@
 
 use super::args::PredictArgs;
 use super::files::NamedColumns;
-use super::values::{Form, Values};
+use super::values::Values;
 use crate::class_names;
 use crate::id_map_file::UserColumn;
 use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId};
@@ -15,40 +15,29 @@ const CLASS_NAME: &str = "class_name";
 pub(super) struct ClassNames(Vec<String>);
 
 impl ClassNames {
-    /// Reads the names of the classes of nodes, if classes are written and the tables of the graph name them.
-    pub(super) fn of_nodes(
-        args: &PredictArgs,
-        meta: &Meta,
-        node_type: NodeTypeId,
-        form: Form,
-    ) -> anyhow::Result<Option<Self>> {
-        Self::of_label(args, meta, (node_type, meta.node_types[node_type.index()].label_name.as_deref()), form)
+    /// Reads the names of the classes of nodes, if the tables of the graph name them.
+    pub(super) fn of_nodes(args: &PredictArgs, meta: &Meta, node_type: NodeTypeId) -> anyhow::Result<Option<Self>> {
+        Self::of_label(args, meta, node_type, meta.node_types[node_type.index()].label_name.as_deref())
     }
 
     /// Like [`of_nodes`](Self::of_nodes), for a label that may be one of several.
     pub(super) fn of_label(
         args: &PredictArgs,
         meta: &Meta,
-        (node_type, label): (NodeTypeId, Option<&str>),
-        form: Form,
+        node_type: NodeTypeId,
+        label: Option<&str>,
     ) -> anyhow::Result<Option<Self>> {
-        if form != Form::Class {
-            return Ok(None);
-        }
         Ok(class_names::of_label(args.part.dataset_root_dir.as_deref(), meta, node_type, label)?.map(Self))
     }
 
     /// Like [`of_nodes`](Self::of_nodes), for edges.
-    pub(super) fn of_edges(
-        args: &PredictArgs,
-        meta: &Meta,
-        edge_type: EdgeTypeId,
-        form: Form,
-    ) -> anyhow::Result<Option<Self>> {
-        if form != Form::Class {
-            return Ok(None);
-        }
+    pub(super) fn of_edges(args: &PredictArgs, meta: &Meta, edge_type: EdgeTypeId) -> anyhow::Result<Option<Self>> {
         Ok(class_names::of_edges(args.part.dataset_root_dir.as_deref(), meta, edge_type)?.map(Self))
+    }
+
+    /// Returns the name of each class.
+    pub(super) fn names(&self) -> &[String] {
+        &self.0
     }
 
     /// Adds the empty column of the names to others.

@@ -66,7 +66,8 @@ fn write<B: TrainingBackend>(
     let decision = saved.decision();
     let columns = Columns::of_outputs(IDS, args.output, outputs, config.num_outputs)?;
     let ends = End::of_edges(args, &graph, &config)?;
-    let classes = ClassNames::of_edges(args, meta, config.edge_type, columns.form)?;
+    let classes = if columns.has_classes() { ClassNames::of_edges(args, meta, config.edge_type)? } else { None };
+    let (columns, classes) = columns.named_by(classes);
     let mut more: NamedColumns = Vec::new();
     for (end, name) in ends.iter().zip(["src", "dst"]) {
         more.extend(end.users.as_ref().map(|users| (name, users.empty())));
@@ -76,7 +77,7 @@ fn write<B: TrainingBackend>(
     }
     ClassNames::add_to(classes.as_ref(), &mut more);
     let stem = stem_of_rank("predictions", job.world.rank(), job.world.size());
-    let mut file = Table::create(&stem, args, columns, more)?;
+    let mut file = Table::create(&stem, args, &columns, more)?;
     let mut num_edges = 0;
     let mut failure = Failure::default();
     let mut visit = |found: EdgeOutputs| {

@@ -105,7 +105,7 @@ fn of_nodes<B: TrainingBackend>(
     let nodes = graph.handle().block_on(graph.find_originals(node_type, &ids))?;
     let sampler = sampler.unwrap_or_else(|| SamplerConfig::new(vec![Fanout::All; config.num_layers]));
     let classes = match outputs {
-        Some(OutputKind::Classes(_)) => ClassNames::of_nodes(args, meta, node_type, Form::Class)?,
+        Some(OutputKind::Classes(_)) => ClassNames::of_nodes(args, meta, node_type)?,
         _ => None,
     };
     let targets = Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], classes };
@@ -138,7 +138,7 @@ fn of_edges<B: TrainingBackend>(
         )));
     };
     let classes = match outputs {
-        Some(OutputKind::Classes(_)) => ClassNames::of_edges(args, meta, config.edge_type, Form::Class)?,
+        Some(OutputKind::Classes(_)) => ClassNames::of_edges(args, meta, config.edge_type)?,
         _ => None,
     };
     let of_type = graph.part().edges(config.edge_type);
@@ -236,9 +236,9 @@ impl ExplanationFile {
     ) -> anyhow::Result<Self> {
         let mut file = Self { targets, features, nodes, ends, table: None, found: Found::default() };
         if world.rank() == 0 {
-            let shape = ValueShape::Named(NUMBERS);
+            let shape = ValueShape::Named(NUMBERS.iter().map(ToString::to_string).collect());
             let columns = Columns { ids: file.targets.ids, value: "", shape, form: Form::Numbers };
-            file.table = Some(Table::create(STEM, args, columns, file.empty_columns())?);
+            file.table = Some(Table::create(STEM, args, &columns, file.empty_columns())?);
         }
         Ok(file)
     }

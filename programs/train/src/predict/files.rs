@@ -1,11 +1,12 @@
 //! The files of predictions.
 
 use super::args::{Format, PredictArgs, Rows};
+use super::class_names::ClassNames;
 use super::parquet_file::ParquetFile;
 use super::submission::Submission;
 use super::values::{Form, Values};
 use crate::exit::UsageError;
-use crate::id_map_file::UserColumn;
+use crate::id_map_file::{UserColumn, csv_text};
 use anyhow::Context;
 use bytemuck::Pod;
 use clap::ValueEnum;
@@ -15,6 +16,7 @@ use edgecut_trainer::loss::OutputKind;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The beginnings of the names of all files: of predictions, scores of pairs, best destinations, and explanations.
 const STEMS: [&str; 4] = ["predictions", "scores", "top_k", "explanations"];
@@ -64,7 +66,7 @@ pub(super) fn stem_of_rank(stem: &str, rank: usize, world_size: usize) -> String
 }
 
 /// The columns of a table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Columns {
     /// The names of the columns of ids.
     pub(super) ids: &'static [&'static str],
@@ -75,6 +77,8 @@ pub(super) struct Columns {
     pub(super) form: Form,
 }
 
+/// The prefix of the names of columns of logits.
+const LOGIT: &str = "logit";
 /// The name of the column of the ids that users know, of nodes.
 pub(super) const USER_ID: &str = "id";
 
@@ -82,7 +86,7 @@ pub(super) const USER_ID: &str = "id";
 pub(super) type NamedColumns = Vec<(&'static str, UserColumn)>;
 
 /// The values of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ValueShape {
     /// An integer.
     Class,
@@ -91,7 +95,7 @@ pub(super) enum ValueShape {
     /// A list of numbers.
     List(usize),
     /// Numbers in columns with these names.
-    Named(&'static [&'static str]),
+    Named(Arc<[String]>),
 }
 
 impl Columns {
@@ -112,7 +116,7 @@ impl Columns {
         let (value, shape) = match (rows, form) {
             (_, Form::Class) => ("class", ValueShape::Class),
             (_, Form::Labels) => ("label", ValueShape::List(width)),
-            (Rows::Logit, _) => ("logit", ValueShape::List(width)),
+            (Rows::Logit, _) => (LOGIT, ValueShape::List(width)),
             (_, Form::ClassProbabilities | Form::LabelProbabilities) => ("probability", ValueShape::List(width)),
             (_, Form::Numbers) if width == 1 => ("value", ValueShape::Number),
             (_, Form::Numbers) => ("value", ValueShape::List(width)),
@@ -123,6 +127,25 @@ impl Columns {
     /// Returns the columns of rows of `width` numbers.
     pub(super) fn of_numbers(ids: &'static [&'static str], value: &'static str, width: usize) -> Self {
         Self { ids, value, shape: ValueShape::List(width), form: Form::Numbers }
+    }
+
+    /// Returns true for the values of classes: a column of classes, or a column per class.
+    pub(super) fn has_classes(&self) -> bool {
+        matches!(self.form, Form::Class | Form::ClassProbabilities) || self.value == LOGIT
+    }
+
+    /// Names the column of each class by its name, if there is a column per class. Returns the names otherwise, for a column of
+    /// their own.
+    pub(super) fn named_by(mut self, classes: Option<ClassNames>) -> (Self, Option<ClassNames>) {
+        match (&self.shape, classes) {
+            (ValueShape::List(width), Some(classes)) if classes.names().len() == *width => {
+                let names = classes.names().iter().map(|name| format!("{}_{name}", self.value));
+                self.shape = ValueShape::Named(names.collect());
+                (self, None)
+            }
+            (ValueShape::List(_), _) => (self, None),
+            (_, classes) => (self, classes),
+        }
     }
 
     /// Returns the columns of scores.
@@ -140,14 +163,14 @@ pub(super) struct CsvFile {
 
 impl CsvFile {
     /// Creates the file with the names of its columns.
-    fn create(path: &Path, columns: Columns, more: &NamedColumns) -> anyhow::Result<Self> {
+    fn create(path: &Path, columns: &Columns, more: &NamedColumns) -> anyhow::Result<Self> {
         let output = OutputFile::create(path).with_context(|| format!("--out: write {}", path.display()))?;
         let more: String = more.iter().map(|(name, _)| format!("{name},")).collect();
         let name = columns.value;
-        let values: Vec<String> = match columns.shape {
+        let values: Vec<String> = match &columns.shape {
             ValueShape::Class | ValueShape::Number => vec![name.to_owned()],
-            ValueShape::List(width) => (0..width).map(|column| format!("{name}_{column}")).collect(),
-            ValueShape::Named(names) => names.iter().map(|&name| name.to_owned()).collect(),
+            ValueShape::List(width) => (0..*width).map(|column| format!("{name}_{column}")).collect(),
+            ValueShape::Named(names) => names.iter().map(|name| csv_text(name)).collect(),
         };
         let text = format!("{},{more}{}\n", columns.ids.join(","), values.join(","));
         Ok(Self { path: path.to_owned(), output, text })
@@ -201,7 +224,12 @@ pub(super) enum Table {
 
 impl Table {
     /// Creates the file `stem.csv` or `stem.parquet`. `more` are further columns, which are empty.
-    pub(super) fn create(stem: &str, args: &PredictArgs, columns: Columns, more: NamedColumns) -> anyhow::Result<Self> {
+    pub(super) fn create(
+        stem: &str,
+        args: &PredictArgs,
+        columns: &Columns,
+        more: NamedColumns,
+    ) -> anyhow::Result<Self> {
         if args.format == Format::Parquet {
             let path = args.out.join(format!("{stem}.parquet"));
             return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, columns, more)?)));
@@ -242,11 +270,11 @@ impl NpyFile {
 
     /// Creates the file of values. Classes are `int64`, `[num_rows]`; numbers are `float32`, `[num_rows]` or
     /// `[num_rows, width]`.
-    pub(super) fn of_values(path: &Path, shape: ValueShape, num_rows: usize) -> anyhow::Result<Self> {
+    pub(super) fn of_values(path: &Path, shape: &ValueShape, num_rows: usize) -> anyhow::Result<Self> {
         match shape {
             ValueShape::Class => Self::create::<i64>(path, &[num_rows]),
             ValueShape::Number => Self::create::<f32>(path, &[num_rows]),
-            ValueShape::List(width) => Self::create::<f32>(path, &[num_rows, width]),
+            ValueShape::List(width) => Self::create::<f32>(path, &[num_rows, *width]),
             ValueShape::Named(names) => Self::create::<f32>(path, &[num_rows, names.len()]),
         }
     }
@@ -281,13 +309,13 @@ impl RowsFile {
     pub(super) fn create(
         stem: &str,
         args: &PredictArgs,
-        columns: Columns,
+        columns: &Columns,
         more: NamedColumns,
         num_rows: usize,
     ) -> anyhow::Result<Self> {
         if args.format == Format::Npy {
             let path = args.out.join(format!("{stem}.npy"));
-            return Ok(Self::Array(NpyFile::of_values(&path, columns.shape, num_rows)?));
+            return Ok(Self::Array(NpyFile::of_values(&path, &columns.shape, num_rows)?));
         }
         Ok(Self::Table(Table::create(stem, args, columns, more)?))
     }

@@ -277,14 +277,17 @@ impl TargetRows {
     /// Returns the names of the classes that are written, if the tables have them.
     fn classes(&self, args: &PredictArgs, meta: &Meta) -> anyhow::Result<Option<ClassNames>> {
         let node_type = self.rows.node_type();
+        if !self.columns.has_classes() {
+            return Ok(None);
+        }
         let Some(label) = &self.label else {
             return match self.name {
-                None => ClassNames::of_nodes(args, meta, node_type, self.columns.form),
+                None => ClassNames::of_nodes(args, meta, node_type),
                 Some(_) => Ok(None),
             };
         };
         let name = Some(label.meta.name.as_str()).filter(|name| !name.is_empty());
-        ClassNames::of_label(args, meta, (node_type, name), self.columns.form)
+        ClassNames::of_label(args, meta, node_type, name)
     }
 }
 
@@ -308,11 +311,11 @@ fn write(
     job: &mut GraphSession<'_>,
 ) -> anyhow::Result<usize> {
     let TargetRows { rows, columns, .. } = target;
-    let columns = *columns;
     let num_nodes = job.graph.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
     let rank = job.world.rank();
-    let classes = target.classes(args, job.graph.part().meta())?;
+    let (columns, classes) = columns.clone().named_by(target.classes(args, job.graph.part().meta())?);
+    let columns = &columns;
     let classes = classes.as_ref();
     let stem = format!("predictions{}", target.ending());
     if args.format != Format::Npy && !args.gather {

@@ -49,7 +49,7 @@ impl OrderedRows<'_> {
         let size = world.size();
         if args.format != Format::Npy && !args.gather {
             let stem = stem_of_rank(self.stem, rank, size);
-            let mut file = RowsFile::create(&stem, args, self.columns, self.named.clone(), self.num_rows)?;
+            let mut file = RowsFile::create(&stem, args, &self.columns, self.named.clone(), self.num_rows)?;
             for rows in stretches(self.num_rows, self.block, rank, size) {
                 let values = compute(rows.clone())?;
                 self.push(&mut file, rows, values)?;
@@ -61,7 +61,7 @@ impl OrderedRows<'_> {
             return Ok(world.barrier()?);
         }
         let mut file = match rank {
-            0 => Some(RowsFile::create(self.stem, args, self.columns, self.named.clone(), self.num_rows)?),
+            0 => Some(RowsFile::create(self.stem, args, &self.columns, self.named.clone(), self.num_rows)?),
             _ => None,
         };
         let most = BYTES_AT_ONCE / (size * self.width.max(1) * size_of::<f32>());

@@ -5,12 +5,13 @@ use super::values::Values;
 use crate::id_map_file::UserColumn;
 use anyhow::Context;
 use edgecut_output::OutputFile;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArrayType, DataType, FloatType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::Type;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -35,15 +36,20 @@ pub(super) struct ParquetFile {
 
 impl ParquetFile {
     /// Creates the file. `more` are further columns, which are empty.
-    pub(super) fn create(path: &Path, columns: Columns, more: NamedColumns) -> anyhow::Result<Self> {
+    pub(super) fn create(path: &Path, columns: &Columns, more: NamedColumns) -> anyhow::Result<Self> {
         let name = columns.value;
-        let value = match columns.shape {
+        // Names of classes are not words of the language of schemas.
+        let mut more_values: &[String] = &[];
+        let value = match &columns.shape {
             ValueShape::Class => format!("required int64 {name};"),
             ValueShape::Number => format!("required float {name};"),
             ValueShape::List(_) => {
                 format!("required group {name} (LIST) {{ repeated group list {{ required float element; }} }}")
             }
-            ValueShape::Named(names) => names.iter().map(|name| format!("required float {name}; ")).collect(),
+            ValueShape::Named(names) => {
+                more_values = names;
+                String::new()
+            }
         };
         let mut schema: String = columns.ids.iter().map(|name| format!("required int64 {name}; ")).collect();
         for (name, column) in &more {
@@ -52,12 +58,12 @@ impl ParquetFile {
                 UserColumn::Texts(_) => format!("required binary {name} (UTF8); "),
             };
         }
-        let opened = open(path, &format!("message predictions {{ {schema}{value} }}"));
+        let opened = open(path, &format!("message predictions {{ {schema}{value} }}"), more_values);
         let (output, writer) = opened.with_context(|| format!("--out: write {}", path.display()))?;
         let ids = vec![Vec::new(); columns.ids.len()];
         let (classes, numbers) = Default::default();
         let more = more.into_iter().map(|(_, column)| column).collect();
-        Ok(Self { path: path.to_owned(), output, writer, shape: columns.shape, ids, more, classes, numbers })
+        Ok(Self { path: path.to_owned(), output, writer, shape: columns.shape.clone(), ids, more, classes, numbers })
     }
 
     /// Appends rows. `ids` has the ids of all rows, column by column.
@@ -99,10 +105,10 @@ impl ParquetFile {
                 UserColumn::Texts(values) => write_column::<_, ByteArrayType>(&mut group, values, None)?,
             }
         }
-        match self.shape {
+        match &self.shape {
             ValueShape::Class => write_column::<_, Int64Type>(&mut group, &self.classes, None)?,
             ValueShape::Number => write_column::<_, FloatType>(&mut group, &self.numbers, None)?,
-            ValueShape::List(width) => write_column::<_, FloatType>(&mut group, &self.numbers, Some(width))?,
+            ValueShape::List(width) => write_column::<_, FloatType>(&mut group, &self.numbers, Some(*width))?,
             ValueShape::Named(names) => {
                 for column in 0..names.len() {
                     let values: Vec<f32> = self.numbers[column..].iter().step_by(names.len()).copied().collect();
@@ -122,8 +128,15 @@ impl ParquetFile {
 
 type Writer = SerializedFileWriter<BufWriter<File>>;
 
-fn open(path: &Path, schema: &str) -> anyhow::Result<(OutputFile, Writer)> {
+/// Opens a file whose columns are those of `schema` and `floats`.
+fn open(path: &Path, schema: &str, floats: &[String]) -> anyhow::Result<(OutputFile, Writer)> {
     let schema = parse_message_type(schema)?;
+    let mut fields = schema.get_fields().to_vec();
+    for name in floats {
+        let field = Type::primitive_type_builder(name, PhysicalType::FLOAT).with_repetition(Repetition::REQUIRED);
+        fields.push(Arc::new(field.build()?));
+    }
+    let schema = Type::group_type_builder(schema.name()).with_fields(fields).build()?;
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let output = OutputFile::create(path)?;
     let file = BufWriter::with_capacity(1 << 20, output.file().try_clone()?);

@@ -62,7 +62,7 @@ fn write_table<B: TrainingBackend>(
     if world.rank() == 0 {
         let blocks = embeddings.blocks(&size, args.format != Format::Npy).context("--load-model")?;
         let named: NamedColumns = blocks.no_ids().map(|empty| (USER_ID, user_column(empty))).into_iter().collect();
-        let file = RowsFile::create("predictions", args, columns, named, size.num_nodes)?;
+        let file = RowsFile::create("predictions", args, &columns, named, size.num_nodes)?;
         writing = Some((blocks, file));
     }
     for _ in (0..size.num_nodes).step_by(BLOCK) {
@@ -133,7 +133,7 @@ fn write_relations<B: TrainingBackend>(
     }
     let [_, width] = rows.dims();
     let columns = Columns::of_numbers(&["edge_type_id"], "relation", width);
-    let mut file = RowsFile::create("predictions", args, columns, Vec::new(), num_types)?;
+    let mut file = RowsFile::create("predictions", args, &columns, Vec::new(), num_types)?;
     let ids: Vec<u32> = types.iter().map(|&edge_type| u32::from(edge_type)).collect();
     file.push(&[&ids], &[], &Values::Numbers(rows.into_data().iter::<f32>().collect()))?;
     write_names(&args.out.join(RELATION_NAMES), schema)?;

@@ -142,14 +142,14 @@ impl TopKFile {
     ) -> anyhow::Result<Self> {
         let columns = Columns::of_scores(&["src_id", "rank", "dst_id"]);
         if args.format != Format::Npy && !args.gather {
-            let table = Table::create(&stem_of_rank("top_k", rank, size), args, columns, names.named())?;
+            let table = Table::create(&stem_of_rank("top_k", rank, size), args, &columns, names.named())?;
             return Ok(Self::Table { table, sources: stretch(num_sources, rank, size) });
         }
         if rank != 0 {
             return Ok(Self::None);
         }
         if args.format != Format::Npy {
-            let table = Table::create("top_k", args, columns, names.named())?;
+            let table = Table::create("top_k", args, &columns, names.named())?;
             return Ok(Self::Table { table, sources: 0..num_sources });
         }
         let shape = [num_sources, top_k];

@@ -13,7 +13,7 @@ use crate::progress::named_values::NamedValues;
 use crate::progress::plan_table::ClusterPlan;
 use crate::progress::tensorboard::EventFile;
 use crate::report;
-use crate::run_page::{MetricName, decision_words, percent};
+use crate::run_page::{MetricName, decision_words, percent, positive_class_name};
 use crate::settings::effective_config::{config_text, write_config};
 use crate::settings::given_flags::GivenFlags;
 use anyhow::Context;
@@ -294,13 +294,15 @@ impl Reporter {
             result!("validation accuracy {valid}, test accuracy {test}{best}")?;
             best.clear();
         }
+        let positive = positive_class_name(result.decision.as_ref(), classes);
         for (metric, valid) in result.valid_metrics.iter().filter(|(metric, _)| metric.name() != "accuracy") {
             let [valid, test] = [valid, result.test_metrics.get(metric)].map(|value| metric.shown(value));
+            let metric = format!("{metric}{}", MetricName::from(metric).of_class(positive.as_deref()));
             result!("validation {metric} {valid}, test {metric} {test}{best}")?;
             best.clear();
         }
         if let Some(decision) = &result.decision {
-            result!("{}", decision_words(decision))?;
+            result!("{}", decision_words(decision, positive.as_deref()))?;
         }
         Ok(())
     }

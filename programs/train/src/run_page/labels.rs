@@ -33,8 +33,19 @@ pub(crate) fn percent(share: Option<f64>) -> String {
     }
 }
 
-/// Describes the thresholds and the temperature of a model.
-pub(crate) fn decision_words(decision: &Decision) -> String {
+/// Returns the name of the positive one of two classes; `None` if it is the second one of classes without names. `classes` are
+/// the names of all classes.
+pub(crate) fn positive_class_name(decision: Option<&Decision>, classes: Option<&[String]>) -> Option<String> {
+    let class = decision.map_or(1, Decision::positive_class);
+    match classes {
+        Some(names @ [_, _]) => names.get(class).cloned(),
+        _ if class != 1 => Some(format!("class {class}")),
+        _ => None,
+    }
+}
+
+/// Describes the thresholds and the temperature of a model. `positive` is the name of the positive class.
+pub(crate) fn decision_words(decision: &Decision, positive: Option<&str>) -> String {
     /// The most thresholds that are shown.
     const MOST: usize = 8;
     let mut texts = Vec::new();
@@ -44,7 +55,10 @@ pub(crate) fn decision_words(decision: &Decision) -> String {
         if thresholds.len() > MOST {
             shown.push(format!("… ({} labels)", thresholds.len()));
         }
-        texts.push(format!("threshold {}", shown.join(", ")));
+        let of_class = positive.map_or_else(String::new, |class| format!(" of {class}"));
+        texts.push(format!("threshold {}{of_class}", shown.join(", ")));
+    } else if let Some(class) = positive {
+        texts.push(format!("positive class {class}"));
     }
     texts.push(format!("temperature {:.4}", decision.temperature()));
     texts.join(", ")
@@ -63,5 +77,23 @@ mod tests {
     #[test]
     fn fields_have_names_for_people() {
         assert_eq!([label_of("edge_types"), label_of("cut_fraction")], ["Edge types", "Cut edges"]);
+    }
+
+    #[test]
+    fn the_positive_class_is_named() {
+        let names = ["fraud", "honest"].map(String::from);
+        let first = Decision::default().with_positive_class(0);
+        for (decision, classes, expected) in [
+            (None, Some(&names[..]), Some("honest")),
+            (Some(&first), Some(&names[..]), Some("fraud")),
+            (Some(&first), None, Some("class 0")),
+            (Some(&Decision::default()), None, None),
+            (None, Some(&names[..1]), None),
+        ] {
+            assert_eq!(positive_class_name(decision, classes).as_deref(), expected, "{decision:?} {classes:?}");
+        }
+        let threshold = Decision::default().with_thresholds(vec![0.0]);
+        assert_eq!(decision_words(&threshold, Some("a")), "threshold 0.5000 of a, temperature 1.0000");
+        assert_eq!(decision_words(&threshold, None), "threshold 0.5000, temperature 1.0000");
     }
 }

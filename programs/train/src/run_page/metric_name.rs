@@ -61,6 +61,16 @@ impl MetricName {
         self.of_this_target(&label)
     }
 
+    /// Returns the end of the name of a metric that scores the positive one of two classes, which is named if it has a name.
+    pub(crate) fn of_class(&self, positive: Option<&str>) -> String {
+        match (&self.kind, positive) {
+            (Kind::OfSeeds(metric), Some(class)) if self.target.is_none() && metric.is_of_class() => {
+                format!(" of {class}")
+            }
+            _ => String::new(),
+        }
+    }
+
     /// Returns the unit of the values.
     pub(crate) fn unit(&self) -> Unit {
         match &self.kind {
@@ -150,6 +160,8 @@ mod tests {
             assert_eq!((metric.label().as_str(), metric.unit(), &*metric.to_string()), (label, unit, name));
             assert_eq!(metric.shown(Some(0.5)), value);
         }
+        let ends = ["roc-auc", "macro-f1", "mrr"].map(|name| MetricName::of(name).of_class(Some("a")));
+        assert_eq!(ends, [" of a", "", ""]);
         for metric in Metric::all() {
             assert!(!metric.label().contains('-'), "{metric}");
             let of_target = MetricName::of_target("a b", metric);

@@ -5,7 +5,7 @@ mod metric_name;
 mod page;
 mod run;
 
-pub(crate) use labels::{capitalized, decision_words, percent};
+pub(crate) use labels::{capitalized, decision_words, percent, positive_class_name};
 pub(crate) use metric_name::MetricName;
 pub(crate) use page::{Now, page};
 pub(crate) use run::Run;

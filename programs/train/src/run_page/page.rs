@@ -218,6 +218,11 @@ fn predictions(runs: &[&Run]) -> Vec<String> {
 /// Draws a line per class, by two fields of its points. `names` are the names of the axes.
 fn class_curves(title: &str, run: &Run, [x, y]: [&str; 2], names: [&str; 2]) -> String {
     let mut series = Vec::new();
+    let mut title = title.to_owned();
+    if let ([only], true) = (&run.curves[..], run.has_class_names()) {
+        // A line alone has no name in the chart.
+        title += &format!(" of {}", run.class_name(number(only, "class") as usize));
+    }
     for (color, fields) in run.curves.iter().enumerate() {
         let class = number(fields, "class") as usize;
         let mut points = Vec::new();
@@ -230,7 +235,7 @@ fn class_curves(title: &str, run: &Run, [x, y]: [&str; 2], names: [&str; 2]) -> 
         series.push(Series { name: run.curve_name(class), color, points, best: None });
     }
     let [x, y] = names.map(|name| Axis { name, unit: Unit::Number });
-    lines(title, x, y, &series)
+    lines(&title, x, y, &series)
 }
 
 /// Returns a table of the classes of each run.

@@ -1,6 +1,6 @@
 //! A run as its page shows it: the lines of a metrics file, or of a run that goes on.
 
-use super::labels::{capitalized, decision_words, label_of};
+use super::labels::{capitalized, decision_words, label_of, positive_class_name};
 use super::metric_name::MetricName;
 use anyhow::{Context, bail};
 use edgecut_report::{Unit, shown};
@@ -263,6 +263,11 @@ impl Run {
         of_result.or(self.best_so_far).filter(|epoch| *epoch > 0)
     }
 
+    /// Returns true if the classes have names in the tables.
+    pub(super) fn has_class_names(&self) -> bool {
+        !self.classes.is_empty()
+    }
+
     /// Returns the name of a class in the tables, or its number.
     pub(super) fn class_name(&self, class: usize) -> String {
         self.classes.get(class).cloned().unwrap_or_else(|| class.to_string())
@@ -278,7 +283,10 @@ impl Run {
         let mut pairs = self.scores();
         for (target, result) in self.result_by_target() {
             if let Some(decision) = result.get("decision").and_then(|json| Decision::deserialize(json).ok()) {
-                pairs.push((capitalized(&of_target(target, "decision")), decision_words(&decision)));
+                pairs.push((
+                    capitalized(&of_target(target, "decision")),
+                    decision_words(&decision, self.positive_class().as_deref()),
+                ));
             }
         }
         match self.best_epoch() {
@@ -293,6 +301,16 @@ impl Run {
             pairs.push(("Received".into(), Unit::Bytes.format(self.received_bytes)));
         }
         pairs
+    }
+
+    /// Returns the thresholds and the temperature of the result.
+    fn decision(&self) -> Option<Decision> {
+        self.result.get("decision").and_then(|json| Decision::deserialize(json).ok())
+    }
+
+    /// Returns the name of the positive one of two classes, if it has one.
+    fn positive_class(&self) -> Option<String> {
+        positive_class_name(self.decision().as_ref(), Some(&self.classes))
     }
 
     fn last_epoch(&self) -> u64 {
@@ -319,10 +337,12 @@ impl Run {
             }
         }
         let mut pairs = Vec::new();
+        let positive = self.positive_class().filter(|_| self.has_ended());
         for metric in metrics {
+            let of_class = metric.of_class(positive.as_deref());
             for (split, scores) in &splits {
                 if let Some((_, value)) = scores.iter().find(|(other, _)| *other == metric) {
-                    pairs.push((format!("{split} {}", metric.label()), metric.shown(Some(*value))));
+                    pairs.push((format!("{split} {}{of_class}", metric.label()), metric.shown(Some(*value))));
                 }
             }
         }

@@ -65,7 +65,7 @@ impl TaskProgram for EdgeTask {
     }
 
     fn common(config: &mut EdgeTrainingConfig) -> CommonConfig<'_> {
-        (&mut config.training).into()
+        CommonConfig { scoring: Some(&mut config.scoring), ..(&mut config.training).into() }
     }
 
     fn class_names(

@@ -178,11 +178,22 @@ impl TaskProgram for GraphTask {
         CommonConfig {
             fit: &mut config.fit,
             step: &mut config.step,
+            scoring: Some(&mut config.scoring),
             conv: Some(config.conv),
             eval_sampler: None,
             adds_embeddings: false,
             new_embeddings: None,
         }
+    }
+
+    fn class_names(
+        _args: &TaskArgs<Self>,
+        _config: &GraphTrainingConfig,
+        graphs: &GraphDataset,
+    ) -> anyhow::Result<Option<Vec<String>>> {
+        // Labels that are the numbers of the classes are no names.
+        let is_numbered = (0..).zip(graphs.classes()).all(|(class, &label)| class == label);
+        Ok((!is_numbered).then(|| graphs.classes().iter().map(ToString::to_string).collect()))
     }
 
     fn choose(

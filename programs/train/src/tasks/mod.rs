@@ -35,7 +35,7 @@ use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ModelTask, NewEmbeddings, SavedEmbeddings, TrainedOn};
 use edgecut_trainer::models::ConvKind;
-use edgecut_trainer::{FitConfig, GradientSum, Observer, StepOptions, TrainingBackend};
+use edgecut_trainer::{FitConfig, GradientSum, Observer, ScoringConfig, StepOptions, TrainingBackend};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Debug;
@@ -88,8 +88,8 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
         Ok(trained_on)
     }
 
-    /// Returns the flags of the loss, which the configuration lacks until the names of classes are known; `None` for a
-    /// task with losses of its own.
+    /// Returns the flags of the loss and the scores, which the configuration lacks until the names of classes are known;
+    /// `None` for a task with losses of its own.
     fn objective(_args: &TaskArgs<Self>) -> Option<&ObjectiveArgs> {
         None
     }
@@ -281,6 +281,8 @@ pub(crate) trait TaskFlags: Args + Serialize + Debug {
 pub(crate) struct CommonConfig<'a> {
     pub(crate) fit: &'a mut FitConfig,
     pub(crate) step: &'a mut StepOptions,
+    /// The settings of the scores, for a task with [`ObjectiveArgs`].
+    pub(crate) scoring: Option<&'a mut ScoringConfig>,
     /// The convolution; `None` for a model without convolutions.
     pub(crate) conv: Option<ConvKind>,
     /// The sampler of the evaluation; `None` if nothing is sampled.

@@ -5,7 +5,7 @@ use crate::exit::UsageError;
 use crate::job::labels::{LabelFlags, positions};
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
-use crate::run_page::{MetricName, decision_words};
+use crate::run_page::{MetricName, decision_words, positive_class_name};
 use crate::saved_model::{OpenModel, SavedModel, TargetOutputs};
 use crate::settings::model_settings::check_flags;
 use crate::tasks::node::NodeTask;
@@ -369,7 +369,11 @@ impl Outcome for MultiResult {
                 result!("{}: validation {metric} {valid}, test {metric} {test}{best}", of_target.target)?;
             }
             if let Some(decision) = &of_target.result.decision {
-                result!("{}: {}", of_target.target, decision_words(decision))?;
+                result!(
+                    "{}: {}",
+                    of_target.target,
+                    decision_words(decision, positive_class_name(Some(decision), None).as_deref())
+                )?;
             }
         }
         Ok(())

@@ -50,7 +50,7 @@ impl TaskProgram for NodeTask {
     }
 
     fn common(config: &mut NodeTrainingConfig) -> CommonConfig<'_> {
-        (&mut config.training).into()
+        CommonConfig { scoring: Some(&mut config.scoring), ..(&mut config.training).into() }
     }
 
     fn describe(_: &NodeTrainingConfig, graph: &DistGraph, mut trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {

@@ -106,6 +106,11 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let mut step = run.device.step_options(job.gradient_sum);
     if let Some(objective) = T::objective(args) {
         step.loss = reported_once(objective.loss_of_classes(classes.as_deref()), job.cluster, job.world)?;
+        let positive = objective.positive_class_of(classes.as_deref()).map_err(anyhow::Error::from);
+        let positive = reported_once(positive, job.cluster, job.world)?;
+        if let Some(scoring) = T::common(&mut config).scoring {
+            scoring.positive_class = positive;
+        }
     }
     let precision = step.precision;
     *T::common(&mut config).step = step;

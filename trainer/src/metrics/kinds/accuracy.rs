@@ -11,6 +11,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     about: "share of seeds that are classified correctly, or of known labels that are predicted correctly",
     higher_is_better: true,
     is_share: true,
+    is_of_class: false,
     needs: "classes or labels",
     accepts: |outputs| !matches!(outputs, OutputKind::Numbers(_)),
     start: |_| Box::new(Accuracy::default()),

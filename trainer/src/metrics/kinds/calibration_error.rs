@@ -12,6 +12,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     about: "mean distance of probabilities from the share of seeds for which they are right, in 15 bins",
     higher_is_better: false,
     is_share: true,
+    is_of_class: false,
     needs: "classes or labels",
     accepts: |outputs| !matches!(outputs, OutputKind::Numbers(_)),
     start: |_| Box::new(CalibrationError::default()),

@@ -11,6 +11,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     about: "mean negative logarithm of the probability of the class, or of each known label",
     higher_is_better: false,
     is_share: false,
+    is_of_class: false,
     needs: "classes or labels",
     accepts: |outputs| !matches!(outputs, OutputKind::Numbers(_)),
     start: |_| Box::new(LogLoss::default()),

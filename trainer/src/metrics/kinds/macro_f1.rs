@@ -10,6 +10,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     about: "mean F1 of the classes or labels",
     higher_is_better: true,
     is_share: true,
+    is_of_class: false,
     needs: "classes or labels",
     accepts: |outputs| !matches!(outputs, OutputKind::Numbers(_)),
     start: |outputs| ClassCounts::state(outputs, ClassCounts::macro_f1),

@@ -10,6 +10,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     about: "mean precision of the classes or labels, 0 for one that is never predicted",
     higher_is_better: true,
     is_share: true,
+    is_of_class: false,
     needs: "classes or labels",
     accepts: |outputs| !matches!(outputs, OutputKind::Numbers(_)),
     start: |outputs| ClassCounts::state(outputs, macro_precision),

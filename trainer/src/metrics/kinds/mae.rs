@@ -10,6 +10,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     about: "mean absolute error of the known numbers",
     higher_is_better: false,
     is_share: false,
+    is_of_class: false,
     needs: "numbers",
     accepts: |outputs| matches!(outputs, OutputKind::Numbers(_)),
     start: |outputs| ErrorSums::state(outputs, mean_absolute_error),

@@ -10,6 +10,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     about: "F1 over all decisions; with one class per seed it equals the accuracy",
     higher_is_better: true,
     is_share: true,
+    is_of_class: false,
     needs: "classes or labels",
     accepts: |outputs| !matches!(outputs, OutputKind::Numbers(_)),
     start: |outputs| match outputs {

@@ -10,6 +10,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     about: "coefficient of determination, 1 at best; the mean over several numbers",
     higher_is_better: true,
     is_share: false,
+    is_of_class: false,
     needs: "numbers",
     accepts: |outputs| matches!(outputs, OutputKind::Numbers(_)),
     start: |outputs| ErrorSums::state(outputs, r2),

@@ -10,6 +10,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     about: "root of the mean squared error of the known numbers",
     higher_is_better: false,
     is_share: false,
+    is_of_class: false,
     needs: "numbers",
     accepts: |outputs| matches!(outputs, OutputKind::Numbers(_)),
     start: |outputs| ErrorSums::state(outputs, root_mean_squared_error),

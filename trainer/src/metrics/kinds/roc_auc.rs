@@ -7,9 +7,10 @@ use crate::metrics::scored_columns::ScoredColumns;
 pub(super) const ENTRY: MetricEntry = MetricEntry {
     name: "roc-auc",
     label: "ROC AUC",
-    about: "area under the ROC curve of the second of two classes, or its mean over several labels",
+    about: "area under the ROC curve of the positive one of two classes, or its mean over several labels",
     higher_is_better: true,
     is_share: true,
+    is_of_class: true,
     needs: "two classes, or labels",
     accepts: |outputs| matches!(outputs, OutputKind::Classes(2) | OutputKind::Labels(_)),
     start: |outputs| Box::new(ScoredColumns::new(outputs, |scored, world| scored.roc_auc_over_all_ranks(world))),
