@@ -5,7 +5,7 @@
 
 use clap::{Args, Command};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The schemes of URLs that a command line may have.
 const SCHEMES: [&str; 4] = ["s3", "gs", "az", "file"];
@@ -26,6 +26,11 @@ impl StoreArgs {
     /// Returns the URL that the user gave for a flag, whose value is now a local path.
     pub fn url_of(&self, id: &str) -> Option<&str> {
         self.located.iter().find_map(|pair| pair.strip_prefix(id)?.strip_prefix('='))
+    }
+
+    /// Returns what the user gave for a flag: the URL, or else the path that is its value.
+    pub fn given<'a>(&'a self, id: &str, path: &'a Path) -> &'a Path {
+        self.url_of(id).map_or(path, Path::new)
     }
 }
 
@@ -60,7 +65,8 @@ pub fn path_of_file_url(url: &str) -> Result<Option<String>, String> {
 }
 
 /// Replaces `file://` URLs by their paths, and returns the URLs of object stores. `ids` are the flags and arguments that take
-/// such URLs. The first word is the program. Words after `--` are for another program.
+/// such URLs. The first word is the program. Words after `--` are for another program. Of a flag that is given several times
+/// the last value counts, also if it is a path.
 ///
 /// # Errors
 /// A URL as the value of another flag.
@@ -70,7 +76,7 @@ pub(crate) fn find_urls(
     num_names: usize,
     ids: &[&str],
 ) -> Result<Vec<GivenUrl>, String> {
-    let mut urls = Vec::new();
+    let mut urls: Vec<GivenUrl> = Vec::new();
     let mut positionals = command.get_positionals();
     let mut flag_before = None;
     for (number, word) in words.iter_mut().enumerate().skip(num_names) {
@@ -94,7 +100,11 @@ pub(crate) fn find_urls(
             None => positionals.next().map(|argument| argument.get_id().to_string()),
         };
         // A flag that this command does not have is for another program, or an error of the parser.
-        let Some(id) = id.filter(|_| is_url(value)) else { continue };
+        let Some(id) = id else { continue };
+        urls.retain(|earlier| earlier.id != id);
+        if !is_url(value) {
+            continue;
+        }
         let shown = flag.as_ref().map_or_else(|| id.to_uppercase(), |flag| format!("--{flag}"));
         if let Some(path) = path_of_file_url(value).map_err(|why| format!("{shown}: {why}"))? {
             *word = match &flag {
@@ -145,7 +155,7 @@ fn takes_value(command: &Command, flag: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{CommandFactory, Parser};
+    use clap::{CommandFactory, FromArgMatches, Parser};
 
     #[derive(Debug, Parser)]
     struct Program {
@@ -181,6 +191,7 @@ mod tests {
             assert!(program.json && program.metrics.is_none());
             assert_eq!(program.stores.url_of("out"), Some("gs://b/o=1"));
             assert_eq!(program.stores.url_of("metrics"), None);
+            assert_eq!(program.stores.given("out", Path::new("/c/o")), Path::new("gs://b/o=1"));
         }
     }
 
@@ -188,6 +199,28 @@ mod tests {
     fn urls_of_files_are_paths() {
         let (found, urls) = found("x file:///a/b --metrics file://localhost/m --out=file:///o").unwrap();
         assert_eq!((found, urls.len()), (words("x /a/b --metrics /m --out=/o"), 0));
+    }
+
+    #[test]
+    fn the_last_value_of_a_repeated_flag_counts() {
+        for (line, expected) in [
+            ("x --out s3://b/1 --output_dir s3://b/2", Some("s3://b/2")),
+            ("x --out=s3://b/1 --out /local", None),
+            ("x --out /local --out=s3://b/1", Some("s3://b/1")),
+            ("x --out s3://b/1 --out=file:///local", None),
+        ] {
+            let (words, urls) = found(line).unwrap();
+            assert_eq!(urls.iter().map(|given| &*given.url).collect::<Vec<_>>(), Vec::from_iter(expected), "{line}");
+            let paths: Vec<_> = urls.into_iter().map(|given| (given, PathBuf::from("/local"))).collect();
+            let mut words = with_paths(&words, 1, &paths);
+            // The processes that the program starts get these words.
+            assert_eq!(find_urls(&mut words.clone(), &Program::command(), 1, &["dir", "out"]).unwrap(), []);
+            words.insert(1, "--json".into());
+            let command = crate::command_line::prepared(Program::command(), "x".as_ref(), &[]);
+            let program = Program::from_arg_matches(&command.try_get_matches_from(words).unwrap()).unwrap();
+            assert_eq!(program.out.as_deref(), Some(Path::new("/local")), "{line}");
+            assert_eq!(program.stores.url_of("out"), expected, "{line}");
+        }
     }
 
     #[test]

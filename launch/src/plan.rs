@@ -4,8 +4,8 @@ use crate::args::{Args, Role};
 use crate::hosts::ssh::Target;
 use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, SHELL, Start};
 use crate::parts::dataset_root_dir;
-use anyhow::{Context, bail, ensure};
-use edgecut_cli::{COMMANDS, EdgecutCommand, Installation, is_url};
+use anyhow::{Context, anyhow, bail, ensure};
+use edgecut_cli::{COMMANDS, EdgecutCommand, Installation, is_url, path_of_file_url};
 use edgecut_cluster::{DEFAULT_MASTER_PORT, IpConfig, Token};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -300,7 +300,12 @@ impl CommandToRun {
         ensure!(!program.is_empty(), "no command is given: add the program to run after the flags");
         ensure!(!program.starts_with('-'), "there is no flag {program}: see --help");
         split.extend_from_slice(passed_on);
-        let dataset_dir = dataset_root_dir(&split);
+        let mut dataset_dir = dataset_root_dir(&split);
+        if let Some(url) = &dataset_dir
+            && let Some(path) = path_of_file_url(url).map_err(|why| anyhow!("--dataset-root-dir: {why}"))?
+        {
+            dataset_dir = Some(path);
+        }
         let Some(line) = line.filter(|line| is_for_the_shell(line)) else {
             return Ok(Self { words: split, dataset_dir, is_shell: false });
         };
@@ -438,10 +443,19 @@ mod tests {
 
     #[test]
     fn nodes_are_not_asked_for_parts_in_an_object_store() {
-        for (dir, is_checked) in [("data/2-parts", true), ("s3://graphs/2-parts", false)] {
+        for (dir, checked) in [
+            ("data/2-parts", Some("data/2-parts")),
+            ("file:///data/2-parts", Some("/data/2-parts")),
+            ("s3://graphs/2-parts", None),
+        ] {
             let plan = plan("a", &format!("-- train node --dataset-root-dir {dir}")).unwrap();
-            assert_eq!(plan.check(0).parts.is_some(), is_checked, "{dir}");
+            assert_eq!(plan.check(0).parts.map(|parts| parts.dir).as_deref(), checked, "{dir}");
         }
+        let error = plan("a", "-- train node --dataset-root-dir file://data/2-parts").unwrap_err().to_string();
+        assert!(
+            error.starts_with("--dataset-root-dir: file://data/2-parts does not name a file of this machine"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl RemoteTables for StoredTables {
         }
         let url = match &self.folder {
             _ if is_url(files) => files.to_owned(),
-            Some(folder) if !files.starts_with('/') => format!("{folder}/{}", files.trim_start_matches("./")),
+            Some(folder) if !files.starts_with('/') => url_in(folder, files)?,
             _ => return Ok(None),
         };
         let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,6 +66,26 @@ impl RemoteTables for StoredTables {
         copies.insert(url, copy.clone());
         Ok(Some(copy))
     }
+}
+
+/// Returns the URL of a relative path or pattern in a configuration in `folder`. `.` and `..` have the same meaning as in a path.
+fn url_in(folder: &StoreUrl, files: &str) -> Result<String, String> {
+    let mut folder = folder.clone();
+    let mut below = Vec::new();
+    for segment in files.split('/') {
+        match segment {
+            "." => {}
+            ".." if !below.is_empty() => drop(below.pop()),
+            ".." if folder.has_key() => folder = folder.parent(),
+            ".." => {
+                return Err(format!(
+                    "{files} in a configuration in an object store: the path leaves the bucket {folder}, so give a URL"
+                ));
+            }
+            _ => below.push(segment),
+        }
+    }
+    Ok(format!("{folder}/{}", below.join("/")))
 }
 
 /// Fetches an object, a folder or the objects of a pattern. Returns the path or the pattern of the copy.
@@ -92,4 +112,23 @@ fn fetch_tables(stores: &mut Stores, url: &str) -> Result<String, Box<dyn Error 
 fn matches(pattern: &glob::Pattern, name: &str, options: glob::MatchOptions) -> bool {
     let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
     ends.into_iter().any(|end| pattern.matches_with(&name[..end], options))
+}
+
+#[cfg(all(test, feature = "stores"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_are_resolved_in_the_bucket() {
+        let folder = StoreUrl::parse("s3://b/conf/daily").unwrap();
+        for (files, url) in [
+            ("users.csv", "s3://b/conf/daily/users.csv"),
+            ("./items-*.csv", "s3://b/conf/daily/items-*.csv"),
+            ("../../data/./x/../users.csv", "s3://b/data/users.csv"),
+            ("../purchases/", "s3://b/conf/purchases/"),
+        ] {
+            assert_eq!(url_in(&folder, files).unwrap(), url);
+        }
+        assert!(url_in(&folder, "../../../users.csv").unwrap_err().contains("leaves the bucket s3://b"));
+    }
 }
