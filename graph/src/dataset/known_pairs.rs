@@ -91,8 +91,9 @@ impl KnownPairs {
     }
 
     /// Returns the list of the pair with a key, whichever list the key has.
-    pub(crate) fn find(&self, (row, value): PairKey) -> Option<Split> {
-        let value = value >> LIST_BITS << LIST_BITS;
+    pub(crate) fn find(&self, key: PairKey) -> Option<Split> {
+        let row = key.0;
+        let value = key.1 >> LIST_BITS << LIST_BITS;
         let values = self.rows.row(row as usize);
         let at = values.partition_point(|&known| known < value);
         let known = values.get(at).filter(|&&known| known >> LIST_BITS == value >> LIST_BITS)?;

@@ -277,18 +277,6 @@ impl<'a> TypeEdges<'a> {
         let mut counts = EdgeCounts::default();
         let overlaps = AtomicU64::new(0);
         let ends = [&*self.src, &*self.dst];
-        let count_into = |part: usize, dst: u32| {
-            let mut num_kept = 0;
-            let visit = |edge| {
-                if filter.is_some_and(|filter| filter.removes(self.edge_type, self.candidate(part, dst, edge))) {
-                    overlaps.fetch_add(1, Ordering::Relaxed);
-                } else {
-                    num_kept += 1;
-                }
-            };
-            self.for_each_edge(part, dst, visit, |pair| self.removals.count(ends, pair));
-            num_kept
-        };
         for (part, of_part) in self.parts.iter().enumerate() {
             let range = self.dst.range(part);
             if filter.is_none() && self.removals.removes_nothing(ends) {
@@ -296,7 +284,7 @@ impl<'a> TypeEdges<'a> {
                 let mut num_edges = self.num_edges(part) as u64;
                 for &dst in self.added.destinations().iter().filter(|dst| range.contains(dst)) {
                     let before = self.edges[part].csc.degree((dst - range.start) as usize) as u64;
-                    num_edges += count_into(part, dst) - before;
+                    num_edges += self.count_row(part, dst, filter, &overlaps) - before;
                 }
                 counts.known.push(num_edges);
             } else {
@@ -307,7 +295,7 @@ impl<'a> TypeEdges<'a> {
                             let sources = self.edges[part].csc.neighbors((dst - range.start) as usize);
                             sources.iter().for_each(|&src| self.removals.count(ends, [src, dst]));
                         } else {
-                            num_edges.fetch_add(count_into(part, dst), Ordering::Relaxed);
+                            num_edges.fetch_add(self.count_row(part, dst, filter, &overlaps), Ordering::Relaxed);
                         }
                     }
                 });
@@ -316,9 +304,34 @@ impl<'a> TypeEdges<'a> {
             of_part.release_pages();
         }
         let num_known = self.dst.num_known();
-        counts.new.extend((num_known..num_known + num_new as u32).map(|dst| count_into(0, dst)));
+        let new = num_known..num_known + num_new as u32;
+        counts.new.extend(new.map(|dst| self.count_row(0, dst, filter, &overlaps)));
         counts.overlaps = overlaps.into_inner();
         counts
+    }
+
+    /// Returns the number of edges into a node after the update. Counts those that are removed, and overlaps.
+    fn count_row(&self, part: usize, dst: u32, filter: Option<&OverlapFilter>, overlaps: &AtomicU64) -> u64 {
+        let ends = [&*self.src, &*self.dst];
+        let mut num_kept = 0;
+        self.for_each_edge(
+            part,
+            dst,
+            |edge| {
+                if self.is_overlap(part, dst, edge, filter) {
+                    overlaps.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    num_kept += 1;
+                }
+            },
+            |pair| self.removals.count(ends, pair),
+        );
+        num_kept
+    }
+
+    /// Returns true if an edge is removed because it is held out as well.
+    fn is_overlap(&self, part: usize, dst: u32, edge: InEdge, filter: Option<&OverlapFilter>) -> bool {
+        filter.is_some_and(|filter| filter.removes(self.edge_type, self.candidate(part, dst, edge)))
     }
 
     /// Returns the positions of the added edges that are not held out as well.
@@ -327,7 +340,7 @@ impl<'a> TypeEdges<'a> {
             let dst = self.added.dst[at];
             let part = self.part_of(dst);
             let edge = InEdge { src: self.added.src[at], position: (self.num_edges(part) + at) as u64 };
-            !filter.is_some_and(|filter| filter.removes(self.edge_type, self.candidate(part, dst, edge)))
+            !self.is_overlap(part, dst, edge, filter)
         })
     }
 
@@ -343,58 +356,77 @@ impl<'a> TypeEdges<'a> {
         const STEP: &str = "updating times";
         let [src_type, dst_type] = [self.src_type().index(), self.dst_type().index()];
         let destinations = nodes[dst_type].ids_in(part, &updated[dst_type]);
-        let start = self.dst.range(part).start;
-        let csc = &self.edges[part].csc;
-        let room = |row: usize| {
-            let dst = destinations[row];
-            let known = if dst < self.dst.num_known() { csc.degree((dst - start) as usize) } else { 0 };
-            (known + self.added.into_node(dst).len()) as u64
-        };
         let num_rows = destinations.len();
-        let rows = Groups::from_rows_in(space, num_rows, room, |row, room: &mut [u32]| {
-            let mut num_kept = 0;
-            self.for_each_kept(part, destinations[row], filter, |edge| {
-                room[num_kept] = updated[src_type].global(&self.src, edge.src);
-                num_kept += 1;
-            });
-            num_kept
-        })?;
-        let has_positions = self.has_attributes() || self.edges[part].src_times.is_some();
-        let mut positions = Buffer::default();
-        if has_positions {
-            positions = Groups::from_rows_in(space, num_rows, room, |row, room: &mut [u64]| {
+        let rows = Groups::from_rows_in(
+            space,
+            num_rows,
+            |row| self.room(part, destinations[row]),
+            |row, room: &mut [u32]| {
                 let mut num_kept = 0;
                 self.for_each_kept(part, destinations[row], filter, |edge| {
-                    room[num_kept] = edge.position;
+                    room[num_kept] = updated[src_type].global(&self.src, edge.src);
                     num_kept += 1;
                 });
                 num_kept
-            })?
+            },
+        )?;
+        let has_positions = self.has_attributes() || self.edges[part].src_times.is_some();
+        let mut positions = Buffer::default();
+        if has_positions {
+            positions = Groups::from_rows_in(
+                space,
+                num_rows,
+                |row| self.room(part, destinations[row]),
+                |row, room: &mut [u64]| {
+                    let mut num_kept = 0;
+                    self.for_each_kept(part, destinations[row], filter, |edge| {
+                        room[num_kept] = edge.position;
+                        num_kept += 1;
+                    });
+                    num_kept
+                },
+            )?
             .values;
         }
-        let num_edges = self.num_edges(part);
-        let time = |position: u64| match (position as usize).checked_sub(num_edges) {
-            Some(at) => nodes[src_type].time(self.added.src[at]),
-            None => {
-                let position = position as usize;
-                let updated = nodes[src_type].updated_time(csc.indices()[position]);
-                updated.or(self.edges[part].src_times.as_ref().map(|times| times[position])).unwrap_or(0)
-            }
-        };
         let src_times = self.edges[part].src_times.as_ref().map(|_| {
-            space.build(positions.len(), STEP, |range| Ok(positions[range].iter().map(|&at| time(at)).collect()))
+            space.build(positions.len(), STEP, |range| {
+                Ok(positions[range].iter().map(|&at| self.src_time(part, at as usize, &nodes[src_type])).collect())
+            })
         });
         let split_sizes = self.split_sizes(part, &positions);
         Ok(PartRows { rows, positions, src_times: src_times.transpose()?, split_sizes })
     }
 
-    fn for_each_kept(&self, part: usize, dst: u32, filter: Option<&OverlapFilter>, mut visit: impl FnMut(InEdge)) {
-        let visit_kept = |edge: InEdge| {
-            if !filter.is_some_and(|filter| filter.removes(self.edge_type, self.candidate(part, dst, edge))) {
-                visit(edge);
+    /// Returns the most edges that a node may have after the update.
+    fn room(&self, part: usize, dst: u32) -> u64 {
+        let row = dst.checked_sub(self.dst.range(part).start).filter(|_| dst < self.dst.num_known());
+        let num_known = row.map_or(0, |row| self.edges[part].csc.degree(row as usize));
+        (num_known + self.added.into_node(dst).len()) as u64
+    }
+
+    /// Returns the time of the source of the edge at a position.
+    fn src_time(&self, part: usize, position: usize, sources: &TypeNodes) -> i64 {
+        let edges = self.edges[part];
+        match position.checked_sub(edges.csc.num_edges()) {
+            Some(at) => sources.time(self.added.src[at]),
+            None => {
+                let updated = sources.updated_time(edges.csc.indices()[position]);
+                updated.or(edges.src_times.as_ref().map(|times| times[position])).unwrap_or(0)
             }
-        };
-        self.for_each_edge(part, dst, visit_kept, |_| {});
+        }
+    }
+
+    fn for_each_kept(&self, part: usize, dst: u32, filter: Option<&OverlapFilter>, mut visit: impl FnMut(InEdge)) {
+        self.for_each_edge(
+            part,
+            dst,
+            |edge| {
+                if !self.is_overlap(part, dst, edge, filter) {
+                    visit(edge);
+                }
+            },
+            |_| {},
+        );
     }
 
     fn has_attributes(&self) -> bool {
@@ -449,21 +481,20 @@ impl<'a> TypeEdges<'a> {
         let known = &self.edges[part].attributes;
         let added = &self.added.attributes;
         let selected = Selection::Rows(positions);
-        let mut jobs = Vec::new();
-        let mut add = |file: &str, content| jobs.push(Job::new(format!("{dir}/{file}.npy"), content));
-        add("indptr", Content::Indptr(&rows.offsets));
-        add("indices", Content::Ids(&rows.values));
+        let mut files = Vec::new();
+        files.push(("indptr".to_owned(), Content::Indptr(&rows.offsets)));
+        files.push(("indices".to_owned(), Content::Ids(&rows.values)));
         if let Some(features) = &known.features {
             let pieces: Vec<&Features> = [Some(features), added.features.as_ref()].into_iter().flatten().collect();
-            add("features", Content::Features(pieces, selected));
+            files.push(("features".to_owned(), Content::Features(pieces, selected)));
         }
         if let Some(weights) = &known.weights {
             let pieces = [Some(&weights[..]), added.weights.as_deref()].into_iter().flatten().collect();
-            add("weights", Content::Floats(pieces, None, selected));
+            files.push(("weights".to_owned(), Content::Floats(pieces, None, selected)));
         }
         if let Some(times) = &known.times {
             let pieces = [Some(&times[..]), added.times.as_deref()].into_iter().flatten().collect();
-            add("times", Content::Whole(pieces, selected));
+            files.push(("times".to_owned(), Content::Whole(pieces, selected)));
         }
         if let (Some(labels), Some([splits, added_splits])) = (&known.labels, self.label_splits(part)) {
             let values = added.labels.as_ref().map(|labels| &labels.values);
@@ -471,31 +502,31 @@ impl<'a> TypeEdges<'a> {
                 EdgeLabelValues::Classes { of_edges, .. } => {
                     let classes = values.and_then(EdgeLabelValues::classes);
                     let of_added = classes.map_or(&self.unlabeled.classes[..], |classes| &classes[..]);
-                    add("labels", Content::Whole(vec![&of_edges[..], of_added], selected));
+                    files.push(("labels".to_owned(), Content::Whole(vec![&of_edges[..], of_added], selected)));
                 }
                 EdgeLabelValues::Targets(targets) => {
                     let of_added = values.and_then(EdgeLabelValues::targets);
                     let of_added = of_added.map_or(&self.unlabeled.targets[..], |targets| &targets.values[..]);
                     let pieces = vec![&targets.values[..], of_added];
-                    add("targets", Content::Floats(pieces, Some(targets.dim), selected));
+                    files.push(("targets".to_owned(), Content::Floats(pieces, Some(targets.dim), selected)));
                 }
             }
-            add("splits", Content::Bytes(vec![splits, added_splits], selected));
+            files.push(("splits".to_owned(), Content::Bytes(vec![splits, added_splits], selected)));
         }
         if let Some(times) = src_times {
-            add("src_times", Content::Times(times));
+            files.push(("src_times".to_owned(), Content::Times(times)));
         }
         if let Some(held_out) = held_out {
             let has_times = held_out.iter().flatten().any(|of_part| of_part.times.is_some());
             for (split, lists) in ["valid", "test"].into_iter().zip(held_out) {
                 let HeldOutInPart { ends, times, .. } = &lists[part];
-                add(&format!("{split}_edges"), Content::Edges(ends));
+                files.push((format!("{split}_edges"), Content::Edges(ends)));
                 if has_times {
-                    add(&format!("{split}_edge_times"), Content::Times(times.as_deref().unwrap_or_default()));
+                    files.push((format!("{split}_edge_times"), Content::Times(times.as_deref().unwrap_or_default())));
                 }
             }
         }
-        jobs
+        files.into_iter().map(|(file, content)| Job::new(format!("{dir}/{file}.npy"), content)).collect()
     }
 
     /// Returns the edges of an updated part in the form that measures read.

@@ -9,7 +9,7 @@ use crate::dataset::{
     count_edge_overlaps,
 };
 use crate::memory::Workspace;
-use crate::{EdgeTypeId, GraphError, NodeTypeId, Part};
+use crate::{EdgeTypeId, GraphError, Meta, NodeTypeId, Part};
 use std::sync::Arc;
 
 /// Changes of the graph of existing parts, which [`PartsUpdate::write`] writes once the new nodes have parts.
@@ -103,14 +103,13 @@ impl<'a> PartsUpdate<'a> {
         let Some(meta) = parts.first().map(Part::meta) else {
             return Err(GraphError::Dataset { dataset: String::new(), why: "there are no parts to update".into() });
         };
-        let wrong = |why: String| GraphError::Dataset { dataset: meta.dataset.clone(), why };
-        fit::check(meta, &update).map_err(wrong)?;
+        fit::check(meta, &update).map_err(|why| wrong(meta, why))?;
         let (update, mut warnings) = without_unlabeled(update);
         let GraphUpdate { node_types, edge_types } = update;
         let mut nodes = Vec::with_capacity(node_types.len());
         for (t, of_type) in (0..).map(NodeTypeId).zip(node_types) {
-            let known = Arc::new(KnownNumbers::new(parts, t, &of_type.removed).map_err(wrong)?);
-            nodes.push(TypeNodes::new(parts, t, known, of_type).map_err(wrong)?);
+            let known = Arc::new(KnownNumbers::new(parts, t, &of_type.removed).map_err(|why| wrong(meta, why))?);
+            nodes.push(TypeNodes::new(parts, t, known, of_type).map_err(|why| wrong(meta, why))?);
         }
         let mut edges = Vec::with_capacity(edge_types.len());
         for (e, of_type) in (0..).map(EdgeTypeId).zip(edge_types) {
@@ -126,7 +125,7 @@ impl<'a> PartsUpdate<'a> {
             edge_types: Vec::new(),
             warnings: Vec::new(),
         };
-        let settled = rules.overlap.settle(&update.overlaps(), rules.to_undirected).map_err(wrong)?;
+        let settled = rules.overlap.settle(&update.overlaps(), rules.to_undirected).map_err(|why| wrong(meta, why))?;
         warnings.extend(settled.warnings.iter().cloned());
         let overlaps_of_held_out = update.remove_overlaps(&settled, rules);
         if rules.to_undirected && rules.sorts_held_out {
@@ -168,8 +167,7 @@ impl<'a> PartsUpdate<'a> {
     }
 
     fn typed_edges(&self) -> Vec<TypedEdges<'_>> {
-        let num_new = |edges: &TypeEdges| self.nodes[edges.dst_type().index()].num_new();
-        self.edges.iter().map(|edges| edges.typed(num_new(edges))).collect()
+        self.edges.iter().map(|edges| edges.typed(self.nodes[edges.dst_type().index()].num_new())).collect()
     }
 
     /// Chooses the edges to remove because of overlaps. Returns the number of validation edges that are removed, by edge type.
@@ -268,6 +266,10 @@ impl<'a> PartsUpdate<'a> {
         }
         all
     }
+}
+
+fn wrong(meta: &Meta, why: String) -> GraphError {
+    GraphError::Dataset { dataset: meta.dataset.clone(), why }
 }
 
 /// Leaves new nodes and edges without a label out of their splits, and describes them.

@@ -172,7 +172,8 @@ pub fn update(
         }
         missing_edges += counts.num_unmatched;
     }
-    let edges = meta.edge_types.iter().zip(update.edge_types()).map(edge_counts).collect();
+    let types = meta.edge_types.iter().zip(update.edge_types());
+    let edges = types.map(|(of_type, update)| edge_counts(of_type, update)).collect();
     let mut warnings = update.warnings().to_vec();
     let mut were_ordered = Vec::with_capacity(meta.edge_types.len());
     for at in (0..meta.edge_types.len() as u16).map(EdgeTypeId) {
@@ -205,7 +206,7 @@ pub fn update(
 }
 
 /// Returns the numbers of edges of a type.
-fn edge_counts((of_type, update): (&EdgeTypeMeta, &UpdatedEdges)) -> EdgeCounts {
+fn edge_counts(of_type: &EdgeTypeMeta, update: &UpdatedEdges) -> EdgeCounts {
     let before = of_type.num_edges + of_type.held_out.iter().sum::<u64>();
     let stayed = before - update.removed.listed - update.removed.with_nodes;
     EdgeCounts {

@@ -93,33 +93,37 @@ fn write(folder: &Folder, name: &str, tables: &Tables) -> Value {
     folder.write(&format!("{name}/items.csv"), format!("id,price\n{items}"));
     folder.write(&format!("{name}/ratings.csv"), ratings);
     lists.0.iter().for_each(|(file, text)| folder.write(&format!("{name}/{file}"), text));
-    let label = |column: &str| {
-        let is_number = ["spend", "stars"].contains(&column);
-        let file = |split: &str| format!("{name}/{column}-{split}.json");
-        let mut label = json!({
-            "task_type": if is_number { "regression" } else { "classification" }, "label_col": column,
-            "custom_split_filenames": {"train": file("train"), "valid": file("valid"), "test": file("test")}
-        });
-        if column == "tags" {
-            label["separator"] = "|".into();
-        }
-        label
-    };
-    let rating = |relation: &str, label_col: &str| {
-        json!({
-            "relation": ["user", relation, "item"], "files": format!("{name}/ratings.csv"), "source_id_col": "s",
-            "dest_id_col": "d", "weight_col": "w", "time_col": "t", "labels": [label(label_col)],
-            "features": [{"feature_col": "w", "transform": {"name": "log"}, "out_dtype": "float16"}]
-        })
-    };
     json!({
         "nodes": [
             {"node_type": "user", "files": format!("{name}/users.csv"), "node_id_col": "id", "time_col": "since",
-             "features": [{"feature_col": "age", "transform": {"name": "z_score"}}], "labels": LABELS.map(label)},
+             "features": [{"feature_col": "age", "transform": {"name": "z_score"}}], "labels": LABELS.map(|column| label(name, column))},
             {"node_type": "item", "files": format!("{name}/items.csv"), "node_id_col": "id",
              "features": [{"feature_col": "price", "transform": {"name": "max_min_norm"}}]}
         ],
-        "edges": [rating("rates", "stars"), rating("gives", "gift")]
+        "edges": [relation(name, "rates", "stars"), relation(name, "gives", "gift")]
+    })
+}
+
+/// Returns the entry of a label, with its split files in a folder.
+fn label(folder: &str, column: &str) -> Value {
+    let files = ["train", "valid", "test"].map(|split| format!("{folder}/{column}-{split}.json"));
+    let is_number = ["spend", "stars"].contains(&column);
+    let mut label = json!({
+        "task_type": if is_number { "regression" } else { "classification" }, "label_col": column,
+        "custom_split_filenames": {"train": files[0], "valid": files[1], "test": files[2]}
+    });
+    if column == "tags" {
+        label["separator"] = "|".into();
+    }
+    label
+}
+
+/// Returns the entry of a relation from users to items.
+fn relation(folder: &str, relation: &str, label_col: &str) -> Value {
+    json!({
+        "relation": ["user", relation, "item"], "files": format!("{folder}/ratings.csv"), "source_id_col": "s",
+        "dest_id_col": "d", "weight_col": "w", "time_col": "t", "labels": [label(folder, label_col)],
+        "features": [{"feature_col": "w", "transform": {"name": "log"}, "out_dtype": "float16"}]
     })
 }
 
@@ -209,14 +213,18 @@ fn all_kinds_of_labels_and_attributes_are_those_of_all_tables() {
     check_kinds(&["--add-reverse-edges"], 3);
 }
 
+/// Returns the entry of classes in columns, all of them for training.
+fn classes(columns: &Value) -> Value {
+    json!({"task_type": "classification", "label_col": columns, "split_pct": [1, 0, 0]})
+}
+
 #[test]
 fn a_table_has_all_of_several_labels_or_none() {
     let folder = Folder::new();
     folder.write("n.csv", "id,churn,kind\na,yes,red\nb,no,blue\nc,yes,red\n");
     folder.write("e.csv", "s,d\na,b\nb,c\n");
-    let label = |column: Value| json!({"task_type": "classification", "label_col": column, "split_pct": [1, 0, 0]});
     let mut conf = json!({
-        "nodes": [{"node_type": "n", "files": "n.csv", "node_id_col": "id", "labels": [label(json!(["churn", "kind"]))]}],
+        "nodes": [{"node_type": "n", "files": "n.csv", "node_id_col": "id", "labels": [classes(&json!(["churn", "kind"]))]}],
         "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
     });
     folder.write("graph.json", conf.to_string());
@@ -224,7 +232,7 @@ fn a_table_has_all_of_several_labels_or_none() {
     folder.write("n.csv", "id,churn,kind,other\nd,yes,blue,x\na,,,\n");
     folder.write("e.csv", "s,d\nd,a\n");
     for columns in [json!("churn"), json!(["churn", "kind", "other"]), json!(["other", "kind"])] {
-        conf["nodes"][0]["labels"] = json!([label(columns)]);
+        conf["nodes"][0]["labels"] = json!([classes(&columns)]);
         let error = fails(&folder, &conf);
         assert!(error.contains("nodes[0].labels: the table has the labels"), "{error}");
         assert!(error.contains("the nodes of type n have the labels churn, kind in the parts"), "{error}");
@@ -235,7 +243,7 @@ fn a_table_has_all_of_several_labels_or_none() {
     updated(&folder, "parts", "new.json", &[]);
     let meta = Meta::read(&folder.path("parts")).unwrap();
     assert_eq!((meta.node_types[0].split_sizes, meta.node_types[0].more_labels[0].split_sizes), ([3, 0, 0], [3, 0, 0]));
-    conf["nodes"][0]["labels"] = json!([label(json!(["kind", "churn"]))]);
+    conf["nodes"][0]["labels"] = json!([classes(&json!(["kind", "churn"]))]);
     folder.write("new.json", conf.to_string());
     folder.write("e.csv", "s,d\na,d\n");
     updated(&folder, "parts", "new.json", &[]);
@@ -281,6 +289,12 @@ fn the_memory_of_an_update_is_that_of_a_part() {
     assert_eq!(Meta::read(&folder.path("parts")).unwrap().node_types[0].book.num_nodes(), 79_999);
 }
 
+/// Returns the name of a folder of incomplete parts.
+fn partial_parts(folder: &Folder) -> Option<String> {
+    let names = std::fs::read_dir(folder.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.into_string().unwrap()).find(|name| name.contains(".partial"))
+}
+
 #[test]
 fn a_process_that_dies_between_parts_leaves_the_old_parts() {
     let folder = Folder::new();
@@ -294,15 +308,11 @@ fn a_process_that_dies_between_parts_leaves_the_old_parts() {
     let output = update_with_limit(&folder, "-f 100");
     assert_eq!(output.status.signal(), Some(25), "{output:?}");
     assert!(contents(&folder.path("parts")) == before);
-    let left = || {
-        let names = std::fs::read_dir(folder.path("")).unwrap().map(|entry| entry.unwrap().file_name());
-        names.map(|name| name.into_string().unwrap()).find(|name| name.contains(".partial"))
-    };
-    let partial = left().expect("the folder of the process that died");
+    let partial = partial_parts(&folder).expect("the folder of the process that died");
     assert!(folder.path(&partial).join("part_0/nodes/node/features.npy").exists());
     assert!(folder.path(&partial).join("part_1").exists());
     let output = update(&folder, "parts", "new.json", &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(contents(&folder.path("parts")) != before);
-    assert_eq!(left(), None);
+    assert_eq!(partial_parts(&folder), None);
 }

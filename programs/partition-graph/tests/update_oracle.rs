@@ -303,6 +303,20 @@ fn select_edges(attributes: &EdgeAttributes, rows: &[u32]) -> EdgeAttributes {
     }
 }
 
+/// The edges of a type that an update keeps.
+struct KeptEdges<'a> {
+    nodes: [&'a NodePlan; 2],
+    removed: Vec<[u32; 2]>,
+}
+
+impl KeptEdges<'_> {
+    /// Returns the numbers of the ends of an edge, if it is kept.
+    fn numbers(&self, src: u32, dst: u32) -> Option<[u32; 2]> {
+        let ends = [self.nodes[0].numbers.get(&src)?, self.nodes[1].numbers.get(&dst)?];
+        (!self.removed.contains(&[src, dst])).then_some(ends.map(|number| *number))
+    }
+}
+
 /// Returns the added edges, and the edges afterwards.
 fn changed_edges(edges: &EdgeData, plan: &EdgePlan, nodes: &[NodePlan], undirected: bool) -> (EdgeData, EdgeData) {
     let [src_type, dst_type] = [edges.src_type, edges.dst_type];
@@ -310,14 +324,11 @@ fn changed_edges(edges: &EdgeData, plan: &EdgePlan, nodes: &[NodePlan], undirect
     if undirected && src_type == dst_type {
         removed.extend(plan.removed.iter().map(|&[src, dst]| [dst, src]));
     }
-    let numbers = |src: u32, dst: u32| {
-        let ends = [nodes[src_type.index()].numbers.get(&src)?, nodes[dst_type.index()].numbers.get(&dst)?];
-        (!removed.contains(&[src, dst])).then_some(ends.map(|number| *number))
-    };
+    let kept = KeptEdges { nodes: [src_type, dst_type].map(|t| &nodes[t.index()]), removed };
     let mut ends = Vec::new();
     let mut rows = Vec::new();
     for (at, (&src, &dst)) in (0..).zip(edges.src.iter().zip(&edges.dst[..])) {
-        if let Some(pair) = numbers(src, dst) {
+        if let Some(pair) = kept.numbers(src, dst) {
             ends.push(pair);
             rows.push(at);
         }
@@ -337,7 +348,7 @@ fn changed_edges(edges: &EdgeData, plan: &EdgePlan, nodes: &[NodePlan], undirect
         let mut ends = Vec::new();
         let mut times = Vec::new();
         for at in 0..of_list.len() {
-            if let Some(pair) = numbers(of_list.src[at], of_list.dst[at]) {
+            if let Some(pair) = kept.numbers(of_list.src[at], of_list.dst[at]) {
                 ends.push(pair);
                 times.extend(of_list.times.as_ref().map(|times| times[at]));
             }
