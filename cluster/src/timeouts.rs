@@ -58,8 +58,7 @@ pub(crate) const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(100
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest wait of a rank that has lost rank 0 for a connection to another rank, which may print the failure.
 pub(crate) const PRINTER_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// The time for which a rank that prints the failure must stay, as others see it. If it ends earlier, it was killed,
-/// perhaps before it could print.
+/// The time for which a rank that prints the failure must stay, as others see it.
 pub(crate) const PRINTER_STAYS: Duration = Duration::from_millis(500);
 /// The time for which a rank stays after it has printed the failure: longer than [`PRINTER_STAYS`], since others may lose
 /// rank 0 a little later.

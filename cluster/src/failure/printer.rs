@@ -18,11 +18,10 @@ use crate::timeouts::{
 /// * Rank 0 prints any other failure, on which it decides.
 /// * If rank 0 cannot be heard, the first rank that is left prints the failure.
 ///
-/// Invariant: a rank that does not print ends only after the failure is printed. A launcher may kill all ranks as soon as one
-/// has ended. Therefore a failure is printed before the other ranks are told. If rank 0 cannot be heard, nobody tells the
-/// others. Each rank then connects to the ranks before it ([`Failure::printers`]), and goes on to the next one if the
-/// connection ends early, as that rank is dead. All waits are bounded. When they end, a rank prints the failure itself: twice is better
-/// than never.
+/// Invariant: a rank that does not print ends only after the failure is printed, since a launcher may kill all ranks as soon as
+/// one has ended. Therefore a failure is printed before the other ranks are told. If rank 0 cannot be heard, nobody tells
+/// the others: each rank connects to the ranks before it ([`Failure::printers`]), and prints the failure itself if none of
+/// them stays. All waits are bounded, and a failure that is printed twice is better than one that is not printed.
 pub(crate) struct Printer {
     rank: usize,
     roster: Vec<SocketAddr>,
@@ -108,7 +107,8 @@ impl Printer {
     }
 }
 
-/// Returns true if a process listens at an address, and still does so after [`PRINTER_STAYS`].
+/// Returns true if a process listens at an address, and still does so after [`PRINTER_STAYS`]. A process that ends before
+/// was killed, perhaps before it could print.
 fn stays(addr: SocketAddr, connect_timeout: Duration) -> bool {
     let Ok(mut stream) = TcpStream::connect_timeout(&addr, connect_timeout) else { return false };
     if stream.set_read_timeout(Some(PRINTER_STAYS)).is_err() {
