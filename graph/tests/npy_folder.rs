@@ -96,6 +96,18 @@ fn whole_numbers_of_every_type_are_read() {
 }
 
 #[test]
+fn links_without_a_file_are_errors_and_not_absent_arrays() {
+    let folder = Folder::legal();
+    let link = folder.0.path().join("val_idx.npy");
+    fs::remove_file(folder.0.path().join("valid_idx.npy")).unwrap();
+    std::os::unix::fs::symlink("moved.npy", &link).unwrap();
+    let why = load(&DatasetSource::of_folder(folder.0.path())).unwrap_err().to_string();
+    assert!(why.contains(&format!("{}: it is a link to a file that does not exist", link.display())), "{why}");
+    fs::rename(&link, folder.0.path().join(".val_idx.npy")).unwrap();
+    load(&DatasetSource::of_folder(folder.0.path())).expect("hidden entries are not read");
+}
+
+#[test]
 fn features_keep_their_type_except_f64() {
     let folder = Folder::legal();
     let values = [0.0_f64, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];

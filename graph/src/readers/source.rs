@@ -262,6 +262,7 @@ pub(super) fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, Graph
 fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, GraphError> {
     let (folder, layout) = source.find()?;
     let folder = folder.as_path();
+    check_entries(folder, DEEPEST_FOLDER)?;
     let split = source.split.as_deref();
     if let (Some(what), Some(split)) = (layout.with_one_split(), split) {
         let why = format!("split scheme {split} was requested, but a folder of {what} has only one split");
@@ -292,6 +293,31 @@ fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, G
         Layout::NpyTypes => read_npy_types_in(&source.space, &source.name, folder),
         Layout::Triples => read_triples(&source.name, folder),
     }
+}
+
+/// The levels of folders below a dataset's own that may hold its files.
+const DEEPEST_FOLDER: usize = 4;
+
+/// Checks that all entries of a folder can be looked at, down to a number of levels. Optional files of other entries, such
+/// as links to files that do not exist, would count as absent.
+fn check_entries(folder: &Path, levels: usize) -> Result<(), GraphError> {
+    for entry in std::fs::read_dir(folder).map_err(|error| GraphError::io(folder, error))? {
+        let path = entry.map_err(|error| GraphError::io(folder, error))?.path();
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if is_hidden {
+            continue;
+        }
+        match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() && levels > 0 => check_entries(&path, levels - 1)?,
+            Ok(_) => (),
+            Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
+                let why = "it is a link to a file that does not exist: repair the link or remove it";
+                return Err(GraphError::format(&path, why));
+            }
+            Err(error) => return Err(GraphError::io(&path, error)),
+        }
+    }
+    Ok(())
 }
 
 /// Warns of arrays that no reader takes, which may be misspelled.

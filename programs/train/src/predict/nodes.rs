@@ -325,7 +325,7 @@ struct OfMetric {
 
 fn report(args: &PredictArgs, nodes: usize, scores: Option<Scores>, compute_seconds: f64) -> anyhow::Result<()> {
     let mut result = PredictResult {
-        out: &args.out,
+        out: args.given_out(),
         nodes,
         train_acc: None,
         valid_acc: None,
@@ -344,7 +344,7 @@ fn report(args: &PredictArgs, nodes: usize, scores: Option<Scores>, compute_seco
         }
     }
     let mut text =
-        format!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.out.display());
+        format!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.given_out().display());
     if let Some(Scores { metric, values }) = scores
         && values.iter().any(Option::is_some)
     {
