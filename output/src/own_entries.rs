@@ -121,7 +121,8 @@ impl OwnEntries {
         Ok(first_foreign)
     }
 
-    fn is_file(&self, path: &Path) -> bool {
+    /// Returns true if a file with this relative path is one of these.
+    pub fn is_file(&self, path: &Path) -> bool {
         let is_listed = |path: &Path| self.paths.contains(path) || self.forms.iter().any(|form| has_form(path, form));
         let temporary_of = path.file_name().and_then(OsStr::to_str).and_then(output_name);
         is_listed(path) || temporary_of.is_some_and(|name| is_listed(&path.with_file_name(name)))

@@ -130,10 +130,15 @@ pub(crate) fn located(line: CommandLine<Args>) -> anyhow::Result<(Args, CopiesIn
     let Settings { servers, server, .. } = line.args.settings()?;
     let mut stores = Stores::new(line.args.stores.cache_dir.as_deref(), |text| message!("{text}"))?;
     let num_servers = servers.addresses().len();
-    let path = stores.fetch_parts(&StoreUrl::parse(&given.url)?, |num_parts| {
-        let layout = PartLayout::new(num_parts, num_servers);
-        layout.parts_of(layout.group_of(server)).collect()
-    })?;
+    let url = StoreUrl::parse(&given.url)?;
+    let path = stores.fetch_parts(
+        &url,
+        |num_parts| {
+            let layout = PartLayout::new(num_parts, num_servers);
+            layout.parts_of(layout.group_of(server)).collect()
+        },
+        |_| false,
+    )?;
     let (args, _) = line.with_paths(&[(given.clone(), path)]).unwrap_or_else(|error| error.exit());
     Ok((args, stores.into_copies()))
 }

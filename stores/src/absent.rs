@@ -12,6 +12,16 @@ enum Never {}
 #[derive(Debug)]
 pub struct StoreError(());
 
+impl StoreError {
+    pub fn is_existing_object(&self) -> bool {
+        true
+    }
+
+    pub fn left_output(&self) -> Option<&Path> {
+        None
+    }
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this build has no object stores: build it with the feature `stores`, or give a local path")
@@ -38,6 +48,10 @@ impl StoreUrl {
     }
 
     pub fn join(&self, name: &str) -> Result<Self, StoreError> {
+        match self.0 {}
+    }
+
+    pub fn has_key(&self) -> bool {
         match self.0 {}
     }
 
@@ -73,6 +87,13 @@ impl Snapshot {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputRole {
+    First,
+    Continuing,
+    Other,
+}
+
 #[derive(Debug, Default)]
 pub struct CopiesInUse(());
 
@@ -81,6 +102,11 @@ pub struct Stores(Never);
 impl Stores {
     pub fn new(cache_dir: Option<&Path>, say: fn(&str)) -> Result<Self, StoreError> {
         Err(StoreError(()))
+    }
+
+    #[must_use]
+    pub fn on_node(self, node: Option<usize>) -> Self {
+        match self.0 {}
     }
 
     pub fn into_copies(self) -> CopiesInUse {
@@ -111,19 +137,36 @@ impl Stores {
         &mut self,
         url: &StoreUrl,
         choose: impl FnOnce(usize) -> Vec<usize>,
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Result<PathBuf, StoreError> {
         match self.0 {}
     }
 
-    pub fn mirror(&mut self, url: &StoreUrl) -> Result<PathBuf, StoreError> {
+    pub fn mirror(&mut self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError> {
         match self.0 {}
     }
 
-    pub fn staging(&self, url: &StoreUrl, is_new: bool) -> Result<PathBuf, StoreError> {
+    pub fn output(&mut self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError> {
         match self.0 {}
     }
 
-    pub fn remove_staging(&self, url: &StoreUrl) -> Result<(), StoreError> {
+    pub fn mark_complete(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        match self.0 {}
+    }
+
+    pub fn remove_output(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        match self.0 {}
+    }
+
+    pub fn remove_if_output(&self, dir: &Path, url: &StoreUrl) -> Result<(), StoreError> {
+        match self.0 {}
+    }
+
+    pub fn check_file(&mut self, url: &StoreUrl) -> Result<(), StoreError> {
+        match self.0 {}
+    }
+
+    pub fn check_folder(&mut self, url: &StoreUrl) -> Result<(), StoreError> {
         match self.0 {}
     }
 
@@ -136,7 +179,7 @@ impl Stores {
         dir: &Path,
         url: &StoreUrl,
         completing: Option<&str>,
-        is_replaced: impl Fn(&str) -> bool,
+        is_replaced: Option<&dyn Fn(&str) -> bool>,
     ) -> Result<(), StoreError> {
         match self.0 {}
     }

@@ -4,7 +4,7 @@ use crate::StoreUrl;
 use object_store::Error;
 use std::error::Error as _;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Variables of the environment whose values no error may repeat.
@@ -48,6 +48,33 @@ pub enum StoreError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// An object that an upload would replace.
+    #[error("{url} exists: choose another URL, or add --overwrite")]
+    Exists {
+        /// The URL of the object.
+        url: String,
+    },
+    /// Complete outputs of an earlier command.
+    #[error(
+        "{} is complete, but was not uploaded to {url} by the command that wrote it: upload it and remove {}, or choose another URL",
+        path.display(), folder.display()
+    )]
+    NotUploaded {
+        /// The outputs.
+        path: PathBuf,
+        /// The folder of the outputs, which is to be removed.
+        folder: PathBuf,
+        /// Their URL.
+        url: String,
+    },
+    /// A lock of another process.
+    #[error("{}: {why}", path.display())]
+    Locked {
+        /// The file with the lock.
+        path: PathBuf,
+        /// The cause and the remedy.
+        why: String,
+    },
     /// The runtime of the requests cannot be started.
     #[error("start the runtime of requests to object stores: {source}")]
     Runtime {
@@ -57,6 +84,19 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns true for an object that an upload would replace. Nothing was written then.
+    pub fn is_existing_object(&self) -> bool {
+        matches!(self, Self::Exists { .. })
+    }
+
+    /// Returns the complete outputs of an earlier command, for the error that these are not uploaded.
+    pub fn left_output(&self) -> Option<&Path> {
+        match self {
+            Self::NotUploaded { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     pub(crate) fn local(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Local { path, source }
@@ -82,6 +122,11 @@ impl StoreError {
     /// Creates the error of a URL that does not name what a request needs.
     pub(crate) fn nothing(url: &StoreUrl, why: &str) -> Self {
         Self::Request { action: "read", url: url.to_string(), why: why.to_owned() }
+    }
+
+    /// Creates the error of a URL that names a bucket in place of an object.
+    pub(crate) fn no_key(url: &StoreUrl) -> Self {
+        Self::nothing(url, "it names a bucket and no object: add the key of the object")
     }
 
     /// Creates an error about an object that is not what the listing says.

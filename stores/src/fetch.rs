@@ -1,17 +1,21 @@
 //! The state of a folder or an object, and its download.
 
-use crate::limits::{RANGE_BYTES, REQUESTS};
+use crate::limits::{MAX_RETRIES, RANGE_BYTES, REQUESTS};
 use crate::progress::Progress;
+use crate::timeouts::{FIRST_PAUSE, LONGEST_PAUSE, RETRY_TIMEOUT};
 use crate::{StoreError, StoreUrl};
 use futures::stream::{StreamExt, TryStreamExt, iter};
+use object_store::client::HttpError;
 use object_store::path::Path as Key;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::Semaphore;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -34,8 +38,8 @@ impl Snapshot {
     }
 
     pub(crate) async fn of_file(store: &dyn ObjectStore, url: &StoreUrl, endings: &[&str]) -> Result<Self, StoreError> {
-        if url.path.as_ref().is_empty() {
-            return Err(StoreError::nothing(url, "it names a bucket and no object: add the key of the object"));
+        if !url.has_key() {
+            return Err(StoreError::no_key(url));
         }
         let object = store.head(&url.path).await.map_err(|error| StoreError::request("read", url, &error))?;
         let mut objects = BTreeMap::from([(url.name().to_owned(), object)]);
@@ -104,10 +108,8 @@ async fn objects_below(
     url: &StoreUrl,
     prefix: &str,
 ) -> Result<BTreeMap<String, ObjectMeta>, StoreError> {
-    let listed: Vec<ObjectMeta> =
-        store.list(Some(&url.path)).try_collect().await.map_err(|error| StoreError::request("list", url, &error))?;
     let mut objects = BTreeMap::new();
-    for object in listed {
+    for object in list(store, url).await? {
         let Some(parts) = object.location.prefix_match(&url.path) else { continue };
         let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
         // The folder itself may have an empty object, as may folders below it.
@@ -131,12 +133,39 @@ async fn objects_below(
     Ok(objects)
 }
 
+/// Returns the objects below a folder, and the folder's own. A listing that is cut is read again.
+async fn list(store: &dyn ObjectStore, url: &StoreUrl) -> Result<Vec<ObjectMeta>, StoreError> {
+    let start = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    let mut retries = 0;
+    loop {
+        match store.list(Some(&url.path)).try_collect().await {
+            Ok(listed) => return Ok(listed),
+            Err(error) if is_cut(&error) && retries < MAX_RETRIES && start.elapsed() < RETRY_TIMEOUT => {
+                tokio::time::sleep(pause).await;
+                pause = LONGEST_PAUSE.min(2 * pause);
+                retries += 1;
+            }
+            Err(error) => return Err(StoreError::request("list", url, &error)),
+        }
+    }
+}
+
+/// Returns true if an answer has begun and was not complete. The client sends requests without an answer again, and continues the
+/// content of objects, but not a listing.
+fn is_cut(error: &object_store::Error) -> bool {
+    // Below the error of the store is the error of the listing, and below that the cause. In between are the retries of a request
+    // without an answer.
+    let cause = error.source().and_then(|listing| listing.source());
+    cause.is_some_and(|cause| cause.is::<HttpError>())
+}
+
 /// A download of objects to a folder.
 pub(crate) struct Download<'a> {
     pub(crate) store: &'a dyn ObjectStore,
     pub(crate) url: &'a StoreUrl,
     pub(crate) root: &'a Path,
-    pub(crate) progress: &'a Progress,
+    pub(crate) progress: &'a Progress<'a>,
 }
 
 impl Download<'_> {

@@ -6,7 +6,8 @@
 //!
 //! The copy of a folder belongs to one state of it: the names, sizes and ETags of its objects. Another state gets a copy of
 //! its own, and copies of earlier states are removed once no process uses them. A file appears under its name when it is
-//! complete. Processes of a machine wait for the one that fetches.
+//! complete. Processes of a machine wait for the one that fetches, as long as it makes progress. Complete outputs stay until
+//! they are uploaded.
 //!
 //! Credentials come from the environment, as for the tools of the providers. Errors do not repeat them.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -40,7 +41,7 @@ mod timeouts;
 mod upload;
 
 #[cfg(not(feature = "clouds"))]
-pub use absent::{CopiesInUse, Snapshot, StoreError, StoreUrl, Stores};
+pub use absent::{CopiesInUse, OutputRole, Snapshot, StoreError, StoreUrl, Stores};
 #[cfg(feature = "clouds")]
 pub use error::StoreError;
 #[cfg(feature = "clouds")]
@@ -48,4 +49,4 @@ pub use fetch::Snapshot;
 #[cfg(feature = "clouds")]
 pub use store_url::StoreUrl;
 #[cfg(feature = "clouds")]
-pub use stores::{CopiesInUse, Stores};
+pub use stores::{CopiesInUse, OutputRole, Stores};

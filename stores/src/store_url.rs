@@ -4,6 +4,9 @@ use crate::StoreError;
 use object_store::path::Path;
 use std::fmt;
 
+const WRONG_KEY: &str =
+    "the key has an empty segment, a relative one such as `..`, or characters that a key cannot have: correct it";
+
 /// The kind of an object store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scheme {
@@ -75,8 +78,7 @@ impl StoreUrl {
             return Err(StoreError::Url { url: format!("{name}://…"), why });
         }
         let Ok(path) = Path::parse(key) else {
-            let why = "the key has an empty segment, a relative one such as `..`, or characters that a key cannot have";
-            return Err(StoreError::Url { url: text.to_owned(), why: why.to_owned() });
+            return Err(StoreError::Url { url: text.to_owned(), why: WRONG_KEY.to_owned() });
         };
         Ok(Self { scheme, bucket: bucket.to_owned(), path })
     }
@@ -97,7 +99,7 @@ impl StoreUrl {
     /// # Errors
     /// A relative path with empty or relative segments.
     pub fn join(&self, name: &str) -> Result<Self, StoreError> {
-        Self::parse(&format!("{}/{name}", self.to_string().trim_end_matches('/')))
+        self.with_key(&format!("{}/{name}", self.path))
     }
 
     /// Returns the URL with a text at its end.
@@ -105,7 +107,21 @@ impl StoreUrl {
     /// # Errors
     /// A text that no key can end with.
     pub fn with_ending(&self, ending: &str) -> Result<Self, StoreError> {
-        Self::parse(&format!("{self}{ending}"))
+        self.with_key(&format!("{}{ending}", self.path))
+    }
+
+    /// Returns true if the URL has a key: it names more than a bucket.
+    pub fn has_key(&self) -> bool {
+        !self.path.as_ref().is_empty()
+    }
+
+    /// Returns the URL of another key in the bucket. Unlike the key in a URL of the user, it may have a question mark.
+    fn with_key(&self, key: &str) -> Result<Self, StoreError> {
+        let Ok(path) = Path::parse(key) else {
+            let url = format!("{}://{}/{}", self.scheme.name(), self.bucket, key.trim_start_matches('/'));
+            return Err(StoreError::Url { url, why: WRONG_KEY.to_owned() });
+        };
+        Ok(Self { path, ..self.clone() })
     }
 }
 
@@ -130,6 +146,14 @@ mod tests {
         assert_eq!(url.parent().to_string(), "s3://b/a");
         assert_eq!(url.parent().parent().join("d/e").unwrap().to_string(), "s3://b/d/e");
         assert_eq!(url.with_ending(".embeddings").unwrap().to_string(), "s3://b/a/c.embeddings");
+        // Names of labels are names of folders.
+        let bucket = StoreUrl::parse("s3://b").unwrap();
+        assert_eq!(bucket.join("fraud?/labels.npy").unwrap().to_string(), "s3://b/fraud?/labels.npy");
+        assert!(url.has_key() && !bucket.has_key());
+        for name in ["../d", "d//e", "d\n"] {
+            let error = url.join(name).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("s3://b/a/c/{name}: the key has an empty segment")), "{error}");
+        }
     }
 
     #[test]

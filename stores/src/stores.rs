@@ -1,17 +1,19 @@
 //! The object stores that a process reads and writes.
 
-use crate::cache::{Copies, default_folder};
+use crate::cache::{Copies, default_folder, remove_if_output};
 use crate::client::connect;
 use crate::fetch::{Download, Snapshot};
 use crate::files::files_below;
 use crate::progress::Progress;
 use crate::store_url::Scheme;
+use crate::timeouts::{LOCK_TIMEOUT, OUTPUTS_TIMEOUT};
 use crate::{StoreError, StoreUrl};
 use object_store::ObjectStore;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 /// The file that describes the parts of a graph, and whose presence tells that they are complete.
@@ -34,11 +36,26 @@ pub struct Stores {
     cache: PathBuf,
     pub(crate) say: fn(&str),
     connected: BTreeMap<(Scheme, String), Arc<dyn ObjectStore>>,
-    /// The locks on copies in use.
+    /// The locks on copies and outputs in use.
     in_use: Vec<File>,
+    /// The number of this machine in a job that writes outputs on several machines.
+    node: Option<usize>,
+    pub(crate) lock_timeout: Duration,
+    pub(crate) outputs_timeout: Duration,
 }
 
-/// The local copies that a process uses. While the value lives, no process removes them.
+/// The role of a process for the local outputs of a URL, which the processes of a job on a machine share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputRole {
+    /// Begins new outputs.
+    First,
+    /// Continues the outputs of an earlier attempt to run the job.
+    Continuing,
+    /// Writes beside another process of the job, which is one of the above.
+    Other,
+}
+
+/// The local copies and outputs that a process uses. While the value lives, no process removes them.
 #[derive(Debug, Default)]
 pub struct CopiesInUse(#[expect(dead_code, reason = "the locks end when the files are closed")] Vec<File>);
 
@@ -57,7 +74,17 @@ impl Stores {
             say,
             connected: BTreeMap::new(),
             in_use: Vec::new(),
+            node: None,
+            lock_timeout: LOCK_TIMEOUT,
+            outputs_timeout: OUTPUTS_TIMEOUT,
         })
+    }
+
+    /// Sets the number of this machine in a job that writes outputs on several machines. They may share the folder of local
+    /// copies, and each has its own outputs there.
+    #[must_use]
+    pub fn on_node(self, node: Option<usize>) -> Self {
+        Self { node, ..self }
     }
 
     /// Ends all connections and threads, and keeps the copies that were fetched.
@@ -107,33 +134,33 @@ impl Stores {
     /// copy, which stays as long as this value.
     ///
     /// # Errors
-    /// [`StoreError::Request`] if an object cannot be read or has changed since the state was read, [`StoreError::Local`].
+    /// [`StoreError::Request`] if an object cannot be read or has changed since the state was read, [`StoreError::Local`],
+    /// [`StoreError::Locked`].
     pub fn fetch(&mut self, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) -> Result<PathBuf, StoreError> {
         let url = snapshot.url();
-        let copies = Copies::new(&self.cache, url);
-        let say = self.say;
+        let copies = self.copies(url);
         let state = snapshot.state();
         let copy = copies.of_state(&state);
-        let lock = copies.lock(|| say(&format!("waiting for another process that fetches {url}")))?;
+        let lock = self.lock(&copies, url)?;
         fs::create_dir_all(&copy).map_err(StoreError::local(&copy))?;
-        let in_use = File::open(&copy).map_err(StoreError::local(&copy))?;
-        in_use.lock_shared().map_err(StoreError::local(&copy))?;
-        self.in_use.push(in_use);
-        self.download(snapshot, &snapshot.root_in(&copy), is_wanted)?;
+        self.in_use.push(copies.lock_state(&state)?);
+        self.download(snapshot, &snapshot.root_in(&copy), is_wanted, &lock)?;
         copies.remove_others(&state);
         drop(lock);
         Ok(copy.join(url.name()))
     }
 
-    /// Fetches `META.json`, the files of no part, and the files of the parts that `choose` returns for the number of parts.
-    /// Fetches all files of a folder without `META.json`. Returns the path of the copy.
+    /// Fetches `META.json`, the files of no part, the files of the parts that `choose` returns for the number of parts, and the
+    /// files of other parts whose names `is_wanted` accepts. Fetches all files of a folder without `META.json`. Returns the path
+    /// of the copy.
     ///
     /// # Errors
-    /// As for [`Stores::fetch`].
+    /// As for [`Stores::fetch`], and [`StoreError::Request`] for a `META.json` with more parts than there are.
     pub fn fetch_parts(
         &mut self,
         url: &StoreUrl,
         choose: impl FnOnce(usize) -> Vec<usize>,
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Result<PathBuf, StoreError> {
         let snapshot = self.folder(url)?;
         if !snapshot.has(META_FILE) {
@@ -142,29 +169,38 @@ impl Stores {
         let dir = self.fetch(&snapshot, |name| name == META_FILE)?;
         let path = dir.join(META_FILE);
         let text = fs::read(&path).map_err(StoreError::local(&path))?;
-        // Without a number, the reader of the parts describes the fault.
         let meta: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-        let parts = choose(meta["num_parts"].as_u64().unwrap_or(0) as usize);
-        self.fetch(&snapshot, |name| part_of(name).is_none_or(|part| parts.contains(&part)))
+        let folders: BTreeSet<usize> = snapshot.names().filter_map(part_of).collect();
+        let parts = match meta["num_parts"].as_u64() {
+            // The reader of the parts describes the fault.
+            None | Some(0) => Vec::new(),
+            Some(number) if number > folders.len() as u64 => {
+                let found = folders.len();
+                let why =
+                    format!("its {META_FILE} describes {number} parts, but it has {found}: upload the parts again");
+                return Err(StoreError::nothing(url, &why));
+            }
+            Some(number) => choose(number as usize),
+        };
+        self.fetch(&snapshot, |name| part_of(name).is_none_or(|part| parts.contains(&part)) || is_wanted(name))
     }
 
     /// Makes the local outputs for a URL equal to what the store has, for a process that continues to write there. Returns
     /// their path.
     ///
     /// # Errors
-    /// As for [`Stores::fetch`].
-    pub fn mirror(&mut self, url: &StoreUrl) -> Result<PathBuf, StoreError> {
-        let copies = Copies::new(&self.cache, url);
-        let dir = self.staging(url, false)?;
-        let say = self.say;
-        let lock = copies.lock(|| say(&format!("waiting for another process that fetches {url}")))?;
+    /// As for [`Stores::fetch`] and [`Stores::output`].
+    pub fn mirror(&mut self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError> {
+        let copies = self.copies(url);
+        let dir = self.output(url, role)?;
+        let lock = self.lock(&copies, url)?;
         let snapshot = self.folder_if_any(url)?;
         let state = snapshot.as_ref().map(Snapshot::state).unwrap_or_default();
         // Files of the same names and sizes may come from an interrupted run. The first process of a machine replaces them,
         // and the others find the state that it has recorded.
-        let recorded = dir.with_file_name("state");
+        let recorded = copies.recorded_state();
         if snapshot.is_none() || !fs::read(&recorded).is_ok_and(|text| text == state.as_bytes()) {
-            copies.remove_staging()?;
+            copies.clear_outputs()?;
             fs::create_dir_all(&dir).map_err(StoreError::local(&dir))?;
         }
         for name in files_below(&dir)? {
@@ -174,44 +210,80 @@ impl Stores {
             }
         }
         if let Some(snapshot) = snapshot {
-            self.download(&snapshot, &dir, |_| true)?;
+            self.download(&snapshot, &dir, |_| true, &lock)?;
         }
         fs::write(&recorded, &state).map_err(StoreError::local(&recorded))?;
         drop(lock);
         Ok(dir)
     }
 
-    /// Returns the local path at which a process writes what it uploads to this URL. With `is_new`, nothing is there.
+    /// Returns the local path at which a process writes what it uploads to this URL. For [`OutputRole::First`], nothing is
+    /// there. No other job writes there while this value lives.
     ///
     /// # Errors
-    /// [`StoreError::Local`].
-    pub fn staging(&self, url: &StoreUrl, is_new: bool) -> Result<PathBuf, StoreError> {
-        let copies = Copies::new(&self.cache, url);
-        let path = copies.staging();
-        let _lock = copies.lock(|| {})?;
-        if is_new {
-            self.remove_staging(url)?;
+    /// [`StoreError::Locked`] if another job writes there, [`StoreError::NotUploaded`] if new outputs would replace complete
+    /// ones, [`StoreError::Local`].
+    pub fn output(&mut self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError> {
+        let copies = self.copies(url);
+        let path = copies.output();
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        fs::create_dir_all(&folder).map_err(StoreError::local(&folder))?;
+        if role != OutputRole::Other {
+            let say = self.say;
+            self.in_use.push(copies.lock_outputs(self.outputs_timeout, url, || {
+                say(&format!("waiting for another process that writes outputs for {url}"));
+            })?);
         }
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(StoreError::local(folder))?;
+        if role == OutputRole::First {
+            if copies.are_complete() {
+                return Err(StoreError::NotUploaded { path, folder, url: url.to_string() });
+            }
+            copies.clear_outputs()?;
         }
         Ok(path)
     }
 
-    /// Removes the local outputs, which are uploaded.
+    /// Marks the local outputs for a URL as complete, before they are uploaded. From then on only [`Stores::remove_output`] and
+    /// [`Stores::remove_if_output`] remove them.
     ///
     /// # Errors
     /// [`StoreError::Local`].
-    pub fn remove_staging(&self, url: &StoreUrl) -> Result<(), StoreError> {
-        Copies::new(&self.cache, url).remove_staging()
+    pub fn mark_complete(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        self.copies(url).mark_complete(url)
     }
 
-    /// Fetches the objects that `root` lacks. The caller has the lock of the URL.
+    /// Removes the local outputs for a URL, which are uploaded.
+    ///
+    /// # Errors
+    /// [`StoreError::Local`].
+    pub fn remove_output(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        self.copies(url).remove_outputs()
+    }
+
+    /// Removes `dir` if it has the local outputs for a URL that another command could not upload: they are uploaded now.
+    ///
+    /// # Errors
+    /// [`StoreError::Local`].
+    pub fn remove_if_output(&self, dir: &Path, url: &StoreUrl) -> Result<(), StoreError> {
+        remove_if_output(dir, url)
+    }
+
+    fn copies(&self, url: &StoreUrl) -> Copies {
+        Copies::new(&self.cache, url, self.node)
+    }
+
+    /// Waits until no other process fetches or removes copies of a URL.
+    fn lock(&self, copies: &Copies, url: &StoreUrl) -> Result<File, StoreError> {
+        copies.lock(self.lock_timeout, || (self.say)(&format!("waiting for another process that fetches {url}")))
+    }
+
+    /// Fetches the objects that `root` lacks. The caller has the lock of the URL, and shows its progress there.
     fn download(
         &mut self,
         snapshot: &Snapshot,
         root: &Path,
         is_wanted: impl Fn(&str) -> bool,
+        lock: &File,
     ) -> Result<(), StoreError> {
         let missing = snapshot.missing(root, is_wanted);
         if missing.is_empty() {
@@ -220,6 +292,7 @@ impl Stores {
         let store = self.connected(snapshot.url())?;
         let url = snapshot.url();
         let progress = Progress::start(self.say, "fetching", url, missing.len(), Snapshot::bytes(&missing));
+        let progress = progress.with_lock(lock);
         let download = Download { store: &*store, url, root, progress: &progress };
         self.runtime.block_on(download.run(&missing))?;
         progress.finish();

@@ -1,7 +1,7 @@
 //! Downloads and uploads with a server, and with servers that fail.
 
 use crate::limits::{BLOCK_BYTES, RANGE_BYTES};
-use crate::{StoreUrl, Stores};
+use crate::{OutputRole, StoreUrl, Stores};
 use edgecut_testing::{BUCKET, S3Server};
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,6 +9,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The variable with the name of the test whose body a process runs. Credentials are variables of the environment, which
 /// tests of one process share, so each test with a server has a process of its own.
@@ -80,10 +82,11 @@ fn a_folder_survives_a_round_trip() {
     let from = dir.path().join("from");
     let large = bytes(2 * BLOCK_BYTES + 5);
     let content = [
-        ("META.json", b"{\"num_parts\": 12}".as_slice()),
+        ("META.json", b"{\"num_parts\": 3}".as_slice()),
         ("part_0/x.npy", large.as_slice()),
         ("part_1/year=2020/a b+c%20.csv", b"1"),
         ("part_11/empty", b""),
+        ("part_11/nodes/x/labels/fraud?/labels.npy", b"2"),
         ("transforms.json", b"{}"),
     ];
     for (name, content) in content {
@@ -91,7 +94,7 @@ fn a_folder_survives_a_round_trip() {
     }
     let mut stores = stores(&dir.path().join("cache"));
     let to = url(&format!("s3://{BUCKET}/a/graph"));
-    stores.upload_folder(&from, &to, Some("META.json"), |_| false).unwrap();
+    stores.upload_folder(&from, &to, Some("META.json"), None).unwrap();
     let snapshot = stores.folder(&to).unwrap();
     assert_eq!(snapshot.names().count(), content.len());
     let copy = stores.fetch(&snapshot, |_| true).unwrap();
@@ -100,13 +103,17 @@ fn a_folder_survives_a_round_trip() {
     // Chosen parts, with the files of none.
     let mut others = self::stores(&dir.path().join("other"));
     let chosen = others
-        .fetch_parts(&to, |num_parts| {
-            assert_eq!(num_parts, 12);
-            vec![1]
-        })
+        .fetch_parts(
+            &to,
+            |num_parts| {
+                assert_eq!(num_parts, 3);
+                vec![1]
+            },
+            |name| name.ends_with("/empty"),
+        )
         .unwrap();
     let names: Vec<String> = files(&chosen).into_keys().collect();
-    assert_eq!(names, ["META.json", "part_1/year=2020/a b+c%20.csv", "transforms.json"]);
+    assert_eq!(names, ["META.json", "part_1/year=2020/a b+c%20.csv", "part_11/empty", "transforms.json"]);
     // The same state is not fetched again, and another state is another copy.
     let before = copy.join("META.json").metadata().unwrap().modified().unwrap();
     let snapshot = stores.folder(&to).unwrap();
@@ -114,8 +121,15 @@ fn a_folder_survives_a_round_trip() {
     assert_eq!(again.join("META.json").metadata().unwrap().modified().unwrap(), before);
     write(&from, "META.json", b"{\"num_parts\": 13}");
     fs::remove_file(from.join("transforms.json")).unwrap();
-    fs::remove_file(from.join("part_11/empty")).unwrap();
-    stores.upload_folder(&from, &to, Some("META.json"), |name| name.starts_with("part_")).unwrap();
+    for name in ["part_11/empty", "part_11/nodes/x/labels/fraud?/labels.npy"] {
+        fs::remove_file(from.join(name)).unwrap();
+    }
+    // Nothing is replaced or removed unless that is asked for.
+    let error = stores.upload_folder(&from, &to, Some("META.json"), None).unwrap_err();
+    assert!(error.is_existing_object(), "{error}");
+    assert_eq!(error.to_string(), format!("{to}/META.json exists: choose another URL, or add --overwrite"));
+    assert_eq!(stores.folder(&to).unwrap().names().count(), content.len());
+    stores.upload_folder(&from, &to, Some("META.json"), Some(&|name| name.starts_with("part_"))).unwrap();
     let snapshot = stores.folder(&to).unwrap();
     let names: Vec<&str> = snapshot.names().collect();
     assert_eq!(names, ["META.json", "part_0/x.npy", "part_1/year=2020/a b+c%20.csv", "transforms.json"]);
@@ -150,23 +164,128 @@ fn a_mirror_has_the_files_of_the_store_only() {
     let dir = tempfile::tempdir().unwrap();
     let mut stores = stores(&dir.path().join("cache"));
     let to = url(&format!("s3://{BUCKET}/checkpoints"));
-    let local = stores.mirror(&to).unwrap();
+    let local = stores.mirror(&to, OutputRole::Continuing).unwrap();
     assert!(files(&local).is_empty(), "the store has none");
     write(dir.path(), "state", b"1");
     stores.upload_file(&dir.path().join("state"), &to.join("step-1/rank-0.state").unwrap()).unwrap();
     write(&local, "step-0/rank-0.state", b"of an interrupted run");
     write(&local, "step-1/rank-0.state", b"2");
-    assert_eq!(stores.mirror(&to).unwrap(), local);
+    assert_eq!(stores.mirror(&to, OutputRole::Other).unwrap(), local);
     assert_eq!(files(&local), [("step-1/rank-0.state".to_owned(), b"1".to_vec())].into());
     // Another process of the machine finds the files.
     let before = local.join("step-1/rank-0.state").metadata().unwrap().modified().unwrap();
-    stores.mirror(&to).unwrap();
+    stores.mirror(&to, OutputRole::Other).unwrap();
     assert_eq!(local.join("step-1/rank-0.state").metadata().unwrap().modified().unwrap(), before);
     stores.remove(&to, &["step-1/rank-0.state".to_owned(), "step-1/none".to_owned()]).unwrap();
     assert!(stores.folder_if_any(&to).unwrap().is_none());
-    assert!(stores.staging(&to, false).unwrap().exists());
-    stores.remove_staging(&to).unwrap();
+    assert!(stores.output(&to, OutputRole::Other).unwrap().exists());
+    stores.remove_output(&to).unwrap();
     assert!(!local.exists());
+    // Names that the folder of local copies might use itself.
+    for name in ["state", "lock", "out"] {
+        let local = stores.mirror(&url(&format!("s3://{BUCKET}/runs/{name}")), OutputRole::Continuing).unwrap();
+        assert!(files(&local).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn complete_outputs_stay_until_they_are_uploaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = url("s3://b/models/m.st");
+    let mut stores = stores(dir.path());
+    let path = stores.output(&to, OutputRole::First).unwrap();
+    write(path.parent().unwrap(), "m.st", b"of an interrupted run");
+    write(path.parent().unwrap(), "m.st.embeddings/rows", b"of an interrupted run");
+    // Another process of the job, another machine of the job, and another job.
+    assert_eq!(self::stores(dir.path()).output(&to, OutputRole::Other).unwrap(), path);
+    let of_node = self::stores(dir.path()).on_node(Some(8)).output(&to, OutputRole::First).unwrap();
+    assert_ne!(of_node.parent(), path.parent());
+    let mut others = self::stores(dir.path());
+    others.outputs_timeout = Duration::ZERO;
+    let error = others.output(&to, OutputRole::First).unwrap_err().to_string();
+    let lock = dir.path().join("s3/b/models/m.st+out.lock");
+    assert!(error.starts_with(&format!("{}: another process, which has this lock, writes", lock.display())), "{error}");
+    assert!(error.contains("s3://b/models/m.st"), "{error}");
+    drop(stores);
+    others.output(&to, OutputRole::First).unwrap();
+    assert!(files(path.parent().unwrap()).is_empty(), "outputs that are not complete are removed");
+    write(path.parent().unwrap(), "m.st", b"weights");
+    others.mark_complete(&to).unwrap();
+    drop(others);
+    let mut stores = self::stores(dir.path());
+    let error = stores.output(&to, OutputRole::First).unwrap_err();
+    assert_eq!(error.left_output(), Some(&*path));
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("{} is complete, but was not uploaded to {to}", path.display())), "{text}");
+    drop(stores);
+    let mut stores = self::stores(dir.path());
+    assert_eq!(stores.output(&to, OutputRole::Continuing).unwrap(), path);
+    assert_eq!(fs::read(&path).unwrap(), b"weights");
+    // A command that uploads them removes them, and no other folder.
+    fs::remove_file(&path).unwrap();
+    write(&path, "META.json", b"{}");
+    write(dir.path(), "mine/META.json", b"{}");
+    for (dir, url) in [(&path, url("s3://b/models/other")), (&dir.path().join("mine"), to.clone())] {
+        stores.remove_if_output(dir, &url).unwrap();
+        assert!(dir.join("META.json").exists());
+    }
+    stores.remove_if_output(&path, &to).unwrap();
+    assert!(!path.parent().unwrap().exists());
+}
+
+#[test]
+fn a_wait_for_a_process_without_progress_ends() {
+    let test = "a_wait_for_a_process_without_progress_ends";
+    if !has_server(test, S3Server::start) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = stores(&dir.path().join("cache"));
+    let to = url(&format!("s3://{BUCKET}/x"));
+    write(dir.path(), "x", b"1");
+    stores.upload_file(&dir.path().join("x"), &to).unwrap();
+    let snapshot = stores.file(&to, &[]).unwrap();
+    stores.fetch(&snapshot, |_| true).unwrap();
+    let lock = dir.path().join("cache/s3").join(BUCKET).join("x.lock");
+    let held = fs::File::open(&lock).unwrap();
+    held.lock().unwrap();
+    stores.lock_timeout = Duration::ZERO;
+    let error = stores.fetch(&snapshot, |_| true).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}: another process has this lock", lock.display())), "{error}");
+    drop(held);
+    stores.fetch(&snapshot, |_| true).unwrap();
+}
+
+#[test]
+fn damaged_metadata_of_parts_is_an_error_and_no_panic() {
+    let test = "damaged_metadata_of_parts_is_an_error_and_no_panic";
+    if !has_server(test, S3Server::start) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut stores = stores(&dir.path().join("cache"));
+    let to = url(&format!("s3://{BUCKET}/parts"));
+    for (meta, fault) in [
+        ("{}", None),
+        ("{\"num_parts\": 0}", None),
+        ("{\"num_parts\": -1}", None),
+        ("no JSON", None),
+        ("{\"num_parts\": 900000000000}", Some("its META.json describes 900000000000 parts, but it has 1")),
+    ] {
+        let from = dir.path().join("from");
+        write(&from, "META.json", meta.as_bytes());
+        write(&from, "part_0/x", b"1");
+        stores.upload_folder(&from, &to, Some("META.json"), Some(&|_| true)).unwrap();
+        let fetched = stores.fetch_parts(&to, |number| panic!("{number} parts"), |_| false);
+        match (fetched, fault) {
+            // The reader of the parts finds the fault.
+            (Ok(copy), None) => assert_eq!(files(&copy).into_keys().collect::<Vec<_>>(), ["META.json"]),
+            (Err(error), Some(fault)) => {
+                assert_eq!(error.to_string(), format!("read {to}: {fault}: upload the parts again"))
+            }
+            (fetched, _) => panic!("{meta}: {fetched:?}"),
+        }
+    }
 }
 
 #[test]
@@ -185,8 +304,19 @@ fn missing_objects_and_buckets_are_named() {
     assert_eq!(error, format!("read s3://{BUCKET}/none: there is no such object: correct the URL"));
     let path = dir.path().join("x");
     fs::write(&path, "x").unwrap();
-    let error = stores.upload_file(&path, &url("s3://nowhere/a")).unwrap_err().to_string();
+    let nowhere = url("s3://nowhere/a");
+    let error = stores.upload_file(&path, &nowhere).unwrap_err().to_string();
     assert!(error.starts_with("write s3://nowhere/a: there is no bucket nowhere"), "{error}");
+    let error = stores.check_file(&nowhere).unwrap_err().to_string();
+    assert!(error.starts_with("write s3://nowhere/a: there is no bucket nowhere"), "{error}");
+    let error = stores.check_file(&url("s3://nowhere")).unwrap_err().to_string();
+    assert!(error.contains("add the key of the object"), "{error}");
+    // A check writes nothing.
+    for to in [BUCKET.to_owned(), format!("{BUCKET}/a")] {
+        stores.check_folder(&url(&format!("s3://{to}"))).unwrap();
+    }
+    stores.check_file(&url(&format!("s3://{BUCKET}/a"))).unwrap();
+    assert!(stores.folder_if_any(&url(&format!("s3://{BUCKET}"))).unwrap().is_none());
 }
 
 #[test]
@@ -230,7 +360,12 @@ fn refused_credentials_are_not_repeated() {
     let path = dir.path().join("x");
     fs::write(&path, "x").unwrap();
     let to = url(&format!("s3://{BUCKET}/a"));
-    for error in [stores.folder(&to).unwrap_err(), stores.upload_file(&path, &to).unwrap_err()] {
+    let refused = [
+        stores.folder(&to).unwrap_err(),
+        stores.upload_file(&path, &to).unwrap_err(),
+        stores.check_file(&to).unwrap_err(),
+    ];
+    for error in refused {
         let text = format!("{error} {error:?}");
         assert!(text.contains("the store denies access") && text.contains("AWS_SECRET_ACCESS_KEY"), "{text}");
         for secret in ["key-of-the-test", "secret-of-the-test", "token-of-the-test"] {
@@ -297,6 +432,28 @@ fn a_truncated_answer_leaves_no_file() {
     assert!(error.starts_with("read s3://b/a/x: "), "{error}");
     let left = crate::files::files_below(dir.path()).unwrap();
     assert!(left.iter().all(|name| name.ends_with(".partial") || name.ends_with(".lock")), "{left:?}");
+}
+
+/// Returns the listing of [`truncated`], whose end is missing at the first time.
+fn cut_once(line: &str) -> Vec<u8> {
+    static LISTINGS: AtomicUsize = AtomicUsize::new(0);
+    let mut answer = truncated(line);
+    if LISTINGS.fetch_add(1, Ordering::Relaxed) == 0 {
+        answer.truncate(answer.len() - 20);
+    }
+    answer
+}
+
+#[test]
+fn a_listing_that_is_cut_is_read_again() {
+    let test = "a_listing_that_is_cut_is_read_again";
+    let port = answer_requests(cut_once);
+    if !is_inner(test, &env_of(port)) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = stores(dir.path()).folder(&url("s3://b/a")).unwrap();
+    assert_eq!(snapshot.names().collect::<Vec<_>>(), ["x"]);
 }
 
 #[test]

@@ -5,11 +5,15 @@ use crate::limits::{BLOCK_BYTES, MOST_BLOCKS, UPLOADS};
 use crate::progress::Progress;
 use crate::{StoreError, StoreUrl, Stores};
 use futures::stream::{FuturesUnordered, StreamExt, TryStreamExt, iter};
+use object_store::path::Path as Key;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, UploadPart};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+
+/// The name of an object below a folder that is never written.
+const NEVER_WRITTEN: &str = ".edgecut-check";
 
 impl Stores {
     /// Uploads a file.
@@ -21,23 +25,62 @@ impl Stores {
         self.runtime.block_on(put(&*store, path, url))
     }
 
-    /// Uploads all files below a folder, and removes the objects below the URL that are not among them and whose names
-    /// `is_replaced` accepts. Without the file `completing`, the others count for nothing: an earlier one is removed first,
-    /// and the new one is uploaded last, so that no reader takes files of two uploads together.
+    /// Checks that an object may be written, without writing one: begins an upload and ends it.
     ///
     /// # Errors
-    /// As for [`Stores::upload_file`]. The file `completing` is then absent.
+    /// [`StoreError::Request`], also for a URL without a key.
+    pub fn check_file(&mut self, url: &StoreUrl) -> Result<(), StoreError> {
+        if !url.has_key() {
+            return Err(StoreError::no_key(url));
+        }
+        self.check_key(&url.path, url)
+    }
+
+    /// Checks that objects below a folder may be written, as [`Stores::check_file`] does.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`].
+    pub fn check_folder(&mut self, url: &StoreUrl) -> Result<(), StoreError> {
+        self.check_key(&url.join(NEVER_WRITTEN)?.path, url)
+    }
+
+    /// Begins to upload an object with this key, and ends the upload. Errors name `url`.
+    fn check_key(&mut self, key: &Key, url: &StoreUrl) -> Result<(), StoreError> {
+        let store = self.connected(url)?;
+        self.runtime.block_on(async {
+            let mut upload = store.put_multipart(key).await.map_err(|error| write_error(url, &error))?;
+            // Azure has no request that begins an upload.
+            let sent = upload.put_part(PutPayload::from_static(b"-")).await;
+            // Without the right to end the upload, what is left is no object, and lifecycle rules remove it.
+            let _ = upload.abort().await;
+            sent.map_err(|error| write_error(url, &error))
+        })
+    }
+
+    /// Uploads all files below a folder. Without the file `completing`, the others count for nothing: an earlier one is removed
+    /// first, and the new one is uploaded last, so that no reader takes files of two uploads together.
+    ///
+    /// With `is_replaced`, objects of the same names are replaced, and the objects below the URL that are not among the files and
+    /// whose names it accepts are removed. Without it, nothing is replaced and nothing is removed.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`]; as for [`Stores::upload_file`], and the file `completing` is then absent.
     pub fn upload_folder(
         &mut self,
         dir: &Path,
         url: &StoreUrl,
         completing: Option<&str>,
-        is_replaced: impl Fn(&str) -> bool,
+        is_replaced: Option<&dyn Fn(&str) -> bool>,
     ) -> Result<(), StoreError> {
         let names = files_below(dir)?;
+        let old = self.folder_if_any(url)?;
+        if let (None, Some(old)) = (is_replaced, &old)
+            && let Some(name) = names.iter().find(|name| old.has(name))
+        {
+            return Err(StoreError::Exists { url: url.join(name)?.to_string() });
+        }
         let bytes = names.iter().filter_map(|name| dir.join(name).metadata().ok()).map(|found| found.len()).sum();
         let progress = Progress::start(self.say, "uploading", url, names.len(), bytes);
-        let old = self.folder_if_any(url)?;
         let store = self.connected(url)?;
         let upload = Upload { store: &*store, dir, url, progress: &progress };
         self.runtime.block_on(async {
@@ -55,8 +98,9 @@ impl Stores {
             for name in large.into_iter().chain(last) {
                 upload.put(name).await?;
             }
+            let Some(is_replaced) = is_replaced else { return Ok(()) };
             for name in old.iter().flat_map(|old| old.names()) {
-                if is_replaced(name) && !names.iter().any(|new| new == name) {
+                if is_replaced(name) && names.binary_search_by(|new| new.as_str().cmp(name)).is_err() {
                     upload.remove(name).await?;
                 }
             }
@@ -86,7 +130,7 @@ struct Upload<'a> {
     store: &'a dyn ObjectStore,
     dir: &'a Path,
     url: &'a StoreUrl,
-    progress: &'a Progress,
+    progress: &'a Progress<'a>,
 }
 
 impl Upload<'_> {

@@ -89,7 +89,7 @@ fn run(line: CommandLine<Cli>) -> anyhow::Result<()> {
         Some(Command::Info(args)) => run_info(args)?,
         Some(Command::Features(args)) => run_features(args)?,
         Some(Command::Update(args)) => update::run(args)?,
-        Some(Command::Upload(args)) => upload_parts(&args.dir, &args.url, args.overwrite)?,
+        Some(Command::Upload(args)) => upload_parts(args)?,
     }
     // The copies are in use until now.
     drop(copies);
@@ -122,7 +122,7 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
         peak_anonymous_bytes: memory.peak_bytes(),
         dropped_rows: dropped,
     };
-    let shown_dir = upload_if_url(&args.stores, &job.out_dir)?;
+    let shown_dir = upload_if_url(&args.stores, &job.out_dir, args.overwrite, &terminal)?;
     if let Some(bytes) = run.peak_memory_bytes {
         let anonymous = shown_bytes(run.peak_anonymous_bytes.unwrap_or(bytes));
         let total = shown_bytes(bytes);

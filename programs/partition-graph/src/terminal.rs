@@ -36,6 +36,8 @@ struct State {
     step: Option<&'static str>,
     /// The bytes that the current phase has written so far.
     bytes: u64,
+    /// The files that an interrupt leaves behind, as the end of its line.
+    end_of_interrupt: Option<String>,
 }
 
 impl Terminal {
@@ -65,8 +67,18 @@ impl Terminal {
     pub(crate) fn finish(&self) -> BTreeMap<&'static str, f64> {
         let mut state = self.lock();
         self.end(&mut state);
+        state.writing = false;
         self.clear();
         state.seconds.clone()
+    }
+
+    /// Sets the text that the line of an interrupt ends with. Ends the process if an interrupt came too late to stop the writing.
+    pub(crate) fn set_end_of_interrupt(&self, text: String) {
+        let mut state = self.lock();
+        state.end_of_interrupt = Some(text);
+        if self.cancelled() {
+            self.exit(&state);
+        }
     }
 
     /// Removes the bar before other output is printed.
@@ -107,11 +119,18 @@ impl Terminal {
         // Writing cannot begin while the lock is held.
         let state = self.lock();
         if !state.writing || self.stop.swap(true, Ordering::Relaxed) {
-            self.clear();
-            remove_temporary_folders();
-            message!("interrupted");
-            std::process::exit(INTERRUPTED.into());
+            self.exit(&state);
         }
+    }
+
+    fn exit(&self, state: &State) -> ! {
+        self.clear();
+        remove_temporary_folders();
+        match &state.end_of_interrupt {
+            Some(text) => message!("interrupted: {text}"),
+            None => message!("interrupted"),
+        }
+        std::process::exit(INTERRUPTED.into());
     }
 
     fn begin(&self, state: &mut State, name: &'static str) {

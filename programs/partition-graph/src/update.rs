@@ -65,7 +65,7 @@ pub(crate) fn run(args: &UpdateArgs) -> anyhow::Result<()> {
     let (report, dropped) = read_and_update(args, &meta, &space, &terminal).inspect_err(|_| terminal.clear())?;
     let seconds = terminal.finish();
     warn(&report.warnings);
-    let out_dir = &upload_if_url(&args.stores, out_dir)?;
+    let out_dir = &upload_if_url(&args.stores, out_dir, args.overwrite, &terminal)?;
     if args.json {
         let fingerprint = report.meta.fingerprint();
         return results.json(&Printed { path: out_dir, fingerprint, report: &report, seconds, dropped_rows: dropped });

@@ -3,10 +3,14 @@
 
 use crate::graphs::contents;
 use edgecut_testing::{BUCKET, Process, S3Server};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{ChildStderr, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 const USERS: &str = "name,age,segment\nada,36,new\ngrace,45,old\nlinus,28,new\nmargaret,61,old\n";
 const ITEMS: &str = "sku,price\np1,1.5\np2,80\n";
@@ -132,7 +136,11 @@ fn tables_and_parts_in_a_store_are_those_of_files() {
     let expected = contents(&local);
     // A configuration in the store, one that names tables of the store, and a URL of a file.
     let file_url = format!("file://{}", shop.path("other.json").display());
-    for (number, conf) in [url("shop/graph.json"), url("shop/other.json"), file_url].iter().enumerate() {
+    let relative =
+        CONF.replace("\"users.csv\"", "\"../users.csv\"").replace("\"purchases\"", "\"./x/../../purchases\"");
+    shop.write("conf/graph.json", &relative.replace("ITEMS", "\"../items-*.csv\""));
+    let confs = [url("shop/graph.json"), url("shop/other.json"), file_url, url("shop/conf/graph.json")];
+    for (number, conf) in confs.iter().enumerate() {
         let key = format!("parts/{number}");
         let made = shop.partition(conf, &url(&key), &["--json"]);
         assert!(made.status.success(), "{}", text(&made.stderr));
@@ -153,13 +161,72 @@ fn tables_and_parts_in_a_store_are_those_of_files() {
         error.contains(&format!("{parts} holds parts: choose another --output-dir, or add --overwrite")),
         "{error}"
     );
-    shop.server.put("parts/0/part_7/old.npy", b"1");
-    shop.server.put("parts/0/notes.txt", b"mine");
+    shop.server.put("parts/0/part_7/nodes/user/labels.npy", b"1");
+    for name in ["notes.txt", "part_7/notes.txt"] {
+        shop.server.put(&format!("parts/0/{name}"), b"mine");
+    }
     let made = shop.partition(&url("shop/graph.json"), &parts, &["--overwrite"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
     let mut objects = shop.objects("parts/0");
-    assert_eq!(objects.remove("notes.txt").as_deref(), Some(b"mine".as_slice()));
+    for name in ["notes.txt", "part_7/notes.txt"] {
+        assert_eq!(objects.remove(name).as_deref(), Some(b"mine".as_slice()));
+    }
     assert_eq!(objects, expected);
+    // The last value of a repeated flag counts.
+    for last in [url("last"), shop.path("last").to_str().unwrap().to_owned()] {
+        let made = shop.partition(&url("shop/graph.json"), &url("first"), &["--output-dir", &last]);
+        assert!(made.status.success(), "{}", text(&made.stderr));
+    }
+    assert_eq!((shop.objects("last"), contents(&shop.path("last"))), (expected.clone(), expected));
+    assert!(shop.objects("first").is_empty());
+}
+
+/// Objects of other programs, with names that parts have too.
+#[test]
+fn foreign_objects_stay() {
+    let Some(shop) = Shop::new("foreign_objects_stay") else { return };
+    let local = shop.path("local");
+    let local = local.to_str().unwrap();
+    assert!(shop.partition(shop.path("graph.json").to_str().unwrap(), local, &[]).status.success());
+    let parts = contents(Path::new(local));
+    let foreign = ["transforms.json", "part_0/keep.csv", "part_7/keep.csv", "x.csv"];
+    for name in foreign {
+        shop.server.put(&format!("data/{name}"), b"mine");
+    }
+    let before = shop.objects("data");
+    for refused in
+        [shop.partition(&url("shop/graph.json"), &url("data"), &[]), shop.run(&["upload", local, &url("data")])]
+    {
+        let error = error_of(&refused, 1);
+        assert!(
+            error.contains(&format!("{} is not empty, it has part_0/keep.csv: choose another", url("data"))),
+            "{error}"
+        );
+        assert_eq!(shop.objects("data"), before);
+    }
+    shop.succeeds(&["upload", local, &url("data"), "--overwrite"]);
+    let mut after = shop.objects("data");
+    for name in &foreign[1..] {
+        assert_eq!(after.remove(*name).as_deref(), Some(b"mine".as_slice()), "{name}");
+    }
+    assert_eq!(after, parts);
+}
+
+/// The user may have a label whose name has a special meaning in URLs.
+#[test]
+fn names_of_labels_may_have_question_marks() {
+    let Some(shop) = Shop::new("names_of_labels_may_have_question_marks") else { return };
+    let users: Vec<&str> = USERS.lines().collect();
+    let users = format!("{},new?\n{},1\n{},0\n{},1\n{},0\n", users[0], users[1], users[2], users[3], users[4]);
+    let label = r#""labels": [{"task_type": "classification", "label_col": "segment", "split_pct": [0.5, 0.25, 0.25]}"#;
+    assert!(CONF.contains(label));
+    let second = r#", {"task_type": "classification", "label_col": "new?", "split_pct": [0.5, 0.25, 0.25]}"#;
+    shop.write("users.csv", &users);
+    shop.write("two.json", &CONF.replace("ITEMS", "\"items-*.csv\"").replace(label, &format!("{label}{second}")));
+    let made = shop.partition(&url("shop/two.json"), &url("parts"), &[]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert!(shop.server.keys().iter().any(|key| key.contains("new?") || key.contains("new%3F")));
+    assert!(shop.succeeds(&["verify", &url("parts")]).contains("all valid"));
 }
 
 #[test]
@@ -216,32 +283,126 @@ fn refused_credentials_are_named_and_not_repeated() {
     assert!(error.contains(&format!("list {}: the store denies access", url("parts"))), "{error}");
 }
 
+/// Starts to partition a generated graph, and waits for the first line, which is printed long before the upload.
+fn start_partitioning(env: &[(&str, String)], cache: &Path, more: &[&str]) -> (Process, BufReader<ChildStderr>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
+    command.args(["--dataset", "fake", "--avg-num-nodes", "100000", "--num-partitions", "2", "--output-dir"]);
+    command.arg(url("parts")).args(more).envs(env.iter().cloned()).env("EDGECUT_CACHE_DIR", cache);
+    let mut process = Process::start(command.stderr(Stdio::piped()).stdout(Stdio::piped()));
+    let mut stderr = BufReader::new(process.stderr.take().unwrap());
+    stderr.read_line(&mut String::new()).unwrap();
+    (process, stderr)
+}
+
+/// Waits for a process that was started by [`start_partitioning`].
+fn end(mut process: Process, mut stderr: BufReader<ChildStderr>) -> Output {
+    let [mut errors, mut stdout] = [Vec::new(), Vec::new()];
+    stderr.read_to_end(&mut errors).unwrap();
+    process.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+    Output { status: process.wait().unwrap(), stdout, stderr: errors }
+}
+
+/// Another run has put parts at the URL between the check and the upload.
+#[test]
+fn parts_of_another_run_are_not_replaced_by_an_upload() {
+    let Some(server) = S3Server::start("parts_of_another_run_are_not_replaced_by_an_upload") else { return };
+    let cache = tempfile::tempdir().unwrap();
+    let (process, stderr) = start_partitioning(&server.env(), cache.path(), &[]);
+    server.put("parts/META.json", b"of another run");
+    let error = error_of(&end(process, stderr), 1);
+    let left = cache.path().join("s3").join(BUCKET).join("parts+out/parts");
+    let remedy = format!("`partition-graph upload {} {}` tries again", left.display(), url("parts"));
+    assert!(error.contains(&remedy), "{error}");
+    assert!(error.contains(&format!("{} exists: choose another URL", url("parts/META.json"))), "{error}");
+    assert_eq!(server.keys(), ["parts/META.json"]);
+    assert_eq!(server.get("parts/META.json").as_deref(), Some(b"of another run".as_slice()));
+}
+
+/// Starts a server with an empty bucket that does not answer when an object is written. Sends the first line of that request.
+fn start_hanging_store() -> (u16, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (writes, received) = channel();
+    std::thread::spawn(move || {
+        let mut hanging = Vec::new();
+        for stream in listener.incoming().flatten() {
+            let line = read_request(&stream);
+            let content = match line.split_once(' ') {
+                Some(("GET", _)) => "<ListBucketResult></ListBucketResult>",
+                Some(("POST", _)) => {
+                    "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
+                }
+                Some(("PUT", path)) if !path.contains("partNumber=") => {
+                    let _ = writes.send(line);
+                    hanging.push(stream);
+                    continue;
+                }
+                _ => "",
+            };
+            let head =
+                format!("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nConnection: close\r\nContent-Length: {}", content.len());
+            let _ = (&stream).write_all(format!("{head}\r\n\r\n{content}").as_bytes());
+        }
+    });
+    (port, received)
+}
+
+/// Reads a request with its content, and returns its first line.
+fn read_request(stream: &TcpStream) -> String {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|bytes| bytes > 0) {}
+    let head = head.to_lowercase().replace("get /", "GET /").replace("post /", "POST /").replace("put /", "PUT /");
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<u64>().ok());
+    let _ = std::io::copy(&mut reader.take(length.unwrap_or(0)), &mut std::io::sink());
+    head.lines().next().unwrap_or_default().replace("partnumber=", "partNumber=")
+}
+
+#[test]
+fn an_interrupt_ends_an_upload_and_keeps_the_parts() {
+    let (port, writes) = start_hanging_store();
+    let env = [
+        ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ACCESS_KEY_ID", "key-of-the-test".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "secret-of-the-test".to_owned()),
+    ];
+    let cache = tempfile::tempdir().unwrap();
+    let (process, stderr) = start_partitioning(&env, cache.path(), &[]);
+    writes.recv_timeout(Duration::from_secs(120)).expect("an upload");
+    kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
+    let error = error_of(&end(process, stderr), 130);
+    let left = cache.path().join("s3").join(BUCKET).join("parts+out/parts");
+    let remedy = format!("`partition-graph upload {} {} --overwrite` uploads them", left.display(), url("parts"));
+    assert!(error.contains(&format!("interrupted: the parts are complete in {}", left.display())), "{error}");
+    assert!(error.contains(&remedy), "{error}");
+    assert!(left.join("META.json").exists());
+}
+
 /// The parts are complete on this machine when the server is gone, and another server gets them.
 #[test]
 fn a_server_that_ends_in_the_middle_leaves_parts_that_can_be_uploaded() {
     let test = "a_server_that_ends_in_the_middle_leaves_parts_that_can_be_uploaded";
     let Some(mut server) = S3Server::start(test) else { return };
     let cache = tempfile::tempdir().unwrap();
-    let words =
-        ["--dataset", "fake", "--avg-num-nodes", "100000", "--num-partitions", "2", "--output-dir", &url("parts")];
-    let mut command_line = command(&server, cache.path(), &words);
-    let mut process = Process::start(command_line.stderr(Stdio::piped()).stdout(Stdio::piped()));
-    let mut stderr = BufReader::new(process.stderr.take().unwrap());
-    // The first line is printed before the nodes are assigned, long before the upload.
-    let mut first = String::new();
-    stderr.read_line(&mut first).unwrap();
+    let (process, stderr) = start_partitioning(&server.env(), cache.path(), &[]);
     server.kill();
-    let mut rest = String::new();
-    stderr.read_to_string(&mut rest).unwrap();
-    let output = process.output().unwrap();
-    let output = Output { stderr: rest.into_bytes(), ..output };
-    let error = error_of(&output, 1);
+    let error = error_of(&end(process, stderr), 1);
     let left = cache.path().join("s3").join(BUCKET).join("parts+out/parts");
-    let remedy = format!("`partition-graph upload {} {}`", left.display(), url("parts"));
-    assert!(error.contains(&remedy) && error.contains("Connection refused"), "{first}{error}");
+    let remedy = format!("`partition-graph upload {} {} --overwrite`", left.display(), url("parts"));
+    assert!(error.contains(&remedy) && error.contains("Connection refused"), "{error}");
     let Some(other) = S3Server::start(test) else { return };
-    let again = command(&other, cache.path(), &["upload", left.to_str().unwrap(), &url("parts")]).output().unwrap();
+    // Another run keeps the parts that are not uploaded.
+    let words = ["--dataset", "fake", "--num-partitions", "2", "--output-dir", &url("parts")];
+    let error = error_of(&command(&other, cache.path(), &words).output().unwrap(), 1);
+    assert!(error.contains(&format!("{} is complete, but was not uploaded", left.display())), "{error}");
+    assert!(error.contains(&format!("{remedy} uploads the parts of an earlier run")), "{error}");
+    // An upload that was begun has left an object.
+    other.put("parts/part_0/nodes/v0/train.npy", b"1");
+    let words = ["upload", left.to_str().unwrap(), &url("parts"), "--overwrite"];
+    let again = command(&other, cache.path(), &words).output().unwrap();
     assert!(again.status.success(), "{}", text(&again.stderr));
+    assert!(!left.parent().unwrap().exists(), "the parts are uploaded");
     let verified = command(&other, cache.path(), &["verify", &url("parts")]).output().unwrap();
     assert!(verified.status.success(), "{}", text(&verified.stderr));
     // A damaged object of the right size is found by its checksum.

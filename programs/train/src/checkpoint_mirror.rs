@@ -8,14 +8,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Returns the copy of the checkpoints in an object store, if the user gave a URL.
-pub(crate) fn checkpoint_mirror(args: &StoreArgs) -> anyhow::Result<Option<Arc<dyn CheckpointMirror>>> {
+/// Returns the copy in an object store of the checkpoints in `dir`, if the user gave a URL.
+pub(crate) fn checkpoint_mirror(args: &StoreArgs, dir: &Path) -> anyhow::Result<Option<Arc<dyn CheckpointMirror>>> {
     let Some(url) = args.url_of("checkpoint_dir") else { return Ok(None) };
     let url = StoreUrl::parse(url)?;
     // Each checkpoint is one of many lines of a training, so its upload has none.
     let stores = Stores::new(args.cache_dir.as_deref(), |_| {})?;
-    let dir = stores.staging(&url, false)?;
-    Ok(Some(Arc::new(Mirror { url, dir, stores: Mutex::new(stores) })))
+    Ok(Some(Arc::new(Mirror { url, dir: dir.to_owned(), stores: Mutex::new(stores) })))
 }
 
 /// The files of checkpoints in an object store.

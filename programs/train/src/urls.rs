@@ -11,7 +11,10 @@ use crate::{predict, sample};
 use anyhow::{Context, bail};
 use edgecut_cli::{CommandLine, GivenUrl, message};
 use edgecut_cluster::{EnvRanks, PartLayout};
-use edgecut_stores::{CopiesInUse, StoreError, StoreUrl, Stores};
+use edgecut_graph::ID_MAP_FILE;
+use edgecut_stores::{CopiesInUse, OutputRole, StoreError, StoreUrl, Stores};
+use edgecut_trainer::model_file::{embedding_files, is_embedding_file};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -20,6 +23,9 @@ use std::path::{Path, PathBuf};
 const EMBEDDINGS: &str = ".embeddings";
 /// The end of the name of the file with the flags of a run, beside its model.
 const CONFIG: &str = ".config.yaml";
+
+/// The flags that take URLs of what a command reads.
+const INPUTS: [&str; 3] = ["dataset_root_dir", "init_from", "load_model"];
 
 /// A command line without URLs.
 pub(crate) struct Located {
@@ -36,8 +42,8 @@ pub(crate) struct Located {
 pub(crate) struct Outputs {
     cache_dir: Option<PathBuf>,
     outputs: Vec<Output>,
-    /// True if other machines upload to the same URLs.
-    has_other_nodes: bool,
+    /// The number of this machine in a job on several machines, which upload to the same URLs.
+    node: Option<usize>,
 }
 
 struct Output {
@@ -48,17 +54,28 @@ struct Output {
 
 enum OutputKind {
     Model,
-    /// The folder has files whose names the function accepts.
-    Folder(fn(&str) -> bool),
+    Folder(FolderKind),
     /// The ranks upload the files.
     Checkpoints,
+}
+
+/// The files in a folder of outputs.
+#[derive(Clone, Copy)]
+struct FolderKind {
+    /// Returns true for the names of the files.
+    is_output: fn(&str) -> bool,
+    /// True if the files of an earlier run are replaced.
+    overwrite: bool,
 }
 
 /// The ranks of this machine, or this rank.
 struct Place {
     ranks: Range<usize>,
     world_size: usize,
-    has_other_nodes: bool,
+    /// The first rank of this machine, if the job has other machines.
+    node: Option<usize>,
+    /// True for the process that uploads the outputs of this machine.
+    uploads: bool,
     /// True if this attempt to run the job is a restart.
     is_restart: bool,
 }
@@ -82,28 +99,48 @@ pub(crate) fn located(line: CommandLine<Cli>) -> anyhow::Result<Located> {
     };
     let place = Place::find(&flags)?;
     let cache_dir = flags.job.stores.cache_dir.clone();
-    let mut stores = Stores::new(cache_dir.as_deref(), say)?;
-    let mut outputs = Outputs { cache_dir, outputs: Vec::new(), has_other_nodes: place.has_other_nodes };
+    let mut stores = Stores::new(cache_dir.as_deref(), say)?.on_node(place.node);
+    let mut outputs = Outputs { cache_dir, outputs: Vec::new(), node: place.node };
     let mut paths = Vec::new();
-    for given in &line.urls {
+    // An output that cannot be written is found before anything is fetched.
+    let (inputs, given_outputs): (Vec<_>, Vec<_>) = line.urls.iter().partition(|given| INPUTS.contains(&&*given.id));
+    for given in given_outputs {
+        let url = StoreUrl::parse(&given.url)?;
+        let (path, kind) = located_output(given, &url, &line.args.command, &flags, &place, &mut stores)?;
+        outputs.outputs.push(Output { url, path: path.clone(), kind });
+        paths.push((given.clone(), path));
+    }
+    for given in inputs {
         let url = StoreUrl::parse(&given.url)?;
         let path = match given.id.as_str() {
-            "dataset_root_dir" => stores.fetch_parts(&url, |num_parts| place.parts(num_parts))?,
-            "init_from" | "load_model" => {
-                let model = stores.file(&url, &[EMBEDDINGS])?;
-                stores.fetch(&model, |_| true)?
+            "dataset_root_dir" => {
+                let needs_all_ids = match &line.args.command {
+                    Command::Predict(args) => predict::needs_all_ids(args, place.ranks.start == 0),
+                    _ => false,
+                };
+                stores.fetch_parts(&url, |num_parts| place.parts(num_parts), |name| needs_all_ids && is_id_map(name))?
             }
-            _ => {
-                let (path, kind) = located_output(given, &url, &line.args.command, &flags, &place, &mut stores)?;
-                outputs.outputs.push(Output { url, path: path.clone(), kind });
-                path
-            }
+            _ => fetch_model(&mut stores, &url)?,
         };
         paths.push((given.clone(), path));
     }
     let (cli, words) = line.with_paths(&paths).unwrap_or_else(|error| error.exit());
     // Threads of the requests must end before the ranks block their signals.
     Ok(Located { cli, words: Some(words), outputs, copies: stores.into_copies() })
+}
+
+/// Returns true for the name of a file with the ids of nodes of a part.
+fn is_id_map(name: &str) -> bool {
+    name.rsplit_once('/').is_some_and(|(_, file)| file == ID_MAP_FILE)
+}
+
+/// Fetches a model with its embeddings. Files of other models may be beside them.
+fn fetch_model(stores: &mut Stores, url: &StoreUrl) -> Result<PathBuf, StoreError> {
+    let found = stores.file(url, &[EMBEDDINGS])?;
+    let path = stores.fetch(&found, |name| name == url.name())?;
+    let folder = format!("{}{EMBEDDINGS}/", url.name());
+    let wanted: BTreeSet<String> = embedding_files(&path).into_iter().map(|name| folder.clone() + &name).collect();
+    stores.fetch(&found, |name| name == url.name() || wanted.contains(name))
 }
 
 /// Returns the local path of an output, after a check that its URL may be written.
@@ -116,50 +153,68 @@ fn located_output(
     stores: &mut Stores,
 ) -> anyhow::Result<(PathBuf, OutputKind)> {
     if given.id == "save_model" {
-        return Ok((stores.staging(url, !place.is_restart)?, OutputKind::Model));
+        if place.uploads {
+            stores.check_file(url)?;
+        }
+        // A restarted job may keep the model of an earlier attempt.
+        return Ok((stores.output(url, place.role(place.is_restart))?, OutputKind::Model));
     }
     if given.id == "checkpoint_dir" {
+        stores.check_folder(url)?;
         let resumes = flags.training.is_some_and(|training| training.checkpoints.resume);
         if resumes {
-            return Ok((stores.mirror(url)?, OutputKind::Checkpoints));
+            return Ok((stores.mirror(url, place.role(true))?, OutputKind::Checkpoints));
         }
         if stores.folder_if_any(url)?.is_some_and(|folder| folder.names().any(|name| name.ends_with(".json"))) {
             bail!(
                 "{url} holds checkpoints of an earlier run: add --resume to continue it, or choose another --checkpoint-dir"
             );
         }
-        return Ok((stores.staging(url, true)?, OutputKind::Checkpoints));
+        return Ok((stores.output(url, place.role(false))?, OutputKind::Checkpoints));
     }
-    let (overwrite, is_output): (bool, fn(&str) -> bool) = match command {
-        Command::Predict(args) => (args.overwrite, predict::is_output),
-        Command::Sample(args) => (args.overwrite, sample::is_batch),
+    let kind = match command {
+        Command::Predict(args) => FolderKind { is_output: predict::is_output, overwrite: args.overwrite },
+        Command::Sample(args) => FolderKind { is_output: sample::is_batch, overwrite: args.overwrite },
         _ => bail!(UsageError(format!("--{}: this command takes a local path", given.id.replace('_', "-")))),
     };
-    let has_old = stores.folder_if_any(url)?.is_some_and(|folder| folder.names().any(is_output));
-    if has_old && !overwrite {
+    let has_old = stores.folder_if_any(url)?.is_some_and(|folder| folder.names().any(kind.is_output));
+    if has_old && !kind.overwrite {
         bail!("{url} holds files of an earlier run: choose another --out, or add --overwrite");
     }
-    if has_old && place.has_other_nodes {
+    if has_old && place.node.is_some() {
         bail!(
             "{url} holds files of an earlier run, which --overwrite replaces in an object store only for jobs on one \
              machine: choose another --out"
         );
     }
-    Ok((stores.staging(url, true)?, OutputKind::Folder(is_output)))
+    if place.uploads {
+        stores.check_folder(url)?;
+    }
+    Ok((stores.output(url, place.role(false))?, OutputKind::Folder(kind)))
 }
 
 impl Place {
     fn find(flags: &JobFlags<'_>) -> anyhow::Result<Self> {
         let has_servers = flags.part.is_some_and(|part| part.server_list().is_some());
         let role = ProcessRole::find(flags.job, has_servers)?;
-        let (ranks, world_size) = match &role {
+        let (ranks, world_size, local_rank) = match &role {
             ProcessRole::Parent(ranks) => {
-                (ranks.first_rank..ranks.first_rank + ranks.local_world_size, ranks.world_size)
+                (ranks.first_rank..ranks.first_rank + ranks.local_world_size, ranks.world_size, 0)
             }
-            ProcessRole::Rank(rank) => (rank.rank..rank.rank + 1, rank.world_size),
+            ProcessRole::Rank(rank) => (rank.rank..rank.rank + 1, rank.world_size, rank.local_rank),
         };
         let is_restart = EnvRanks::read()?.attempt.is_some_and(|attempt| attempt > 0);
-        Ok(Self { ranks, world_size, has_other_nodes: role.has_other_nodes(), is_restart })
+        let node = role.has_other_nodes().then_some(ranks.start.saturating_sub(local_rank));
+        Ok(Self { ranks, world_size, node, uploads: local_rank == 0, is_restart })
+    }
+
+    /// Returns the role of this process for outputs. `continues` is true if they continue the outputs of an earlier attempt.
+    fn role(&self, continues: bool) -> OutputRole {
+        match (self.uploads, continues) {
+            (true, true) => OutputRole::Continuing,
+            (true, false) => OutputRole::First,
+            (false, _) => OutputRole::Other,
+        }
     }
 
     /// Returns the parts of these ranks.
@@ -178,45 +233,65 @@ impl Outputs {
         if self.outputs.is_empty() {
             return Ok(());
         }
-        let mut stores = Stores::new(self.cache_dir.as_deref(), say)?;
-        for output in &self.outputs {
-            let Output { url, path, kind } = output;
-            let uploaded = match kind {
-                OutputKind::Model => self.upload_model(&mut stores, url, path),
-                OutputKind::Folder(is_output) if path.exists() => {
-                    stores.upload_folder(path, url, None, |name| !self.has_other_nodes && is_output(name))
-                }
-                OutputKind::Folder(_) | OutputKind::Checkpoints => Ok(()),
-            };
-            uploaded.with_context(|| format!("{} is complete, but not uploaded", path.display()))?;
-            stores.remove_staging(url)?;
+        let mut stores = Stores::new(self.cache_dir.as_deref(), say)?.on_node(self.node);
+        for Output { url, path, kind } in &self.outputs {
+            let is_written = path.exists() || with_ending(path, EMBEDDINGS).exists();
+            if is_written && !matches!(kind, OutputKind::Checkpoints) {
+                stores.mark_complete(url)?;
+                let uploaded = match kind {
+                    OutputKind::Folder(kind) => self.upload_folder(&mut stores, url, path, *kind),
+                    _ => upload_model(&mut stores, url, path),
+                };
+                uploaded.with_context(|| {
+                    let folder = path.parent().unwrap_or(path).display();
+                    let path = path.display();
+                    format!(
+                        "{path} is complete, but not uploaded: copy it to {url} by another program, and remove {folder}"
+                    )
+                })?;
+            }
+            stores.remove_output(url)?;
         }
         Ok(())
     }
 
-    /// Uploads the files of a model. Readers find the embeddings by the model, which comes last.
-    fn upload_model(&self, stores: &mut Stores, url: &StoreUrl, path: &Path) -> Result<(), StoreError> {
-        let to = url.with_ending(EMBEDDINGS)?;
-        let embeddings = with_ending(path, EMBEDDINGS);
-        let old = stores.folder_if_any(&to)?;
-        if embeddings.exists() {
-            stores.upload_folder(&embeddings, &to, None, |_| false)?;
-        }
-        // Only the machine of rank 0 has the model and its flags.
-        for (file, to) in [(with_ending(path, CONFIG), url.with_ending(CONFIG)?), (path.to_owned(), url.clone())] {
-            if file.exists() {
-                stores.upload_file(&file, &to)?;
-                say(&format!("uploaded {to}"));
-            }
-        }
-        // Without a new model, the old one and its embeddings stay. Other machines have embeddings of the new one.
-        if !path.exists() || self.has_other_nodes {
-            return Ok(());
-        }
-        let of_old = old.iter().flat_map(|old| old.names());
-        let left: Vec<String> = of_old.filter(|name| !embeddings.join(name).exists()).map(str::to_owned).collect();
-        stores.remove(&to, &left)
+    fn upload_folder(
+        &self,
+        stores: &mut Stores,
+        url: &StoreUrl,
+        path: &Path,
+        kind: FolderKind,
+    ) -> Result<(), StoreError> {
+        let FolderKind { is_output, overwrite } = kind;
+        // The files of other machines are no old ones.
+        let replaces = overwrite && self.node.is_none();
+        stores.upload_folder(path, url, None, replaces.then_some(&is_output as &dyn Fn(&str) -> bool))
     }
+}
+
+/// Uploads the files of a model. Readers find the embeddings by the model, which comes last.
+fn upload_model(stores: &mut Stores, url: &StoreUrl, path: &Path) -> Result<(), StoreError> {
+    let to = url.with_ending(EMBEDDINGS)?;
+    let embeddings = with_ending(path, EMBEDDINGS);
+    if embeddings.exists() {
+        stores.upload_folder(&embeddings, &to, None, Some(&|_| false))?;
+    }
+    // Only the machine of rank 0 has the model and its flags.
+    for (file, to) in [(with_ending(path, CONFIG), url.with_ending(CONFIG)?), (path.to_owned(), url.clone())] {
+        if file.exists() {
+            stores.upload_file(&file, &to)?;
+            say(&format!("uploaded {to}"));
+        }
+    }
+    if !path.exists() {
+        return Ok(());
+    }
+    // The model names the files of all machines, whose uploads may come later. Other files are of earlier models.
+    let new = embedding_files(path);
+    let old = stores.folder_if_any(&to)?;
+    let old = old.iter().flat_map(|old| old.names()).filter(|name| is_embedding_file(name));
+    let left: Vec<String> = old.map(str::to_owned).filter(|name| !new.contains(name)).collect();
+    stores.remove(&to, &left)
 }
 
 fn with_ending(path: &Path, ending: &str) -> PathBuf {

@@ -1,13 +1,18 @@
 //! Training on parts in an object store: results and models equal the results of local files, each machine fetches its own part, and
 //! a run continues elsewhere.
 
+use crate::edges::payment_parts;
+use crate::predict_tables::{NUM_USERS, partition_tables, user, write_tables_of};
 use crate::programs;
 
 use edgecut_testing::{BUCKET, S3Server, free_port};
-use programs::{Folder, assert_same, end, error_of, fake_parts, json_of, program, run, stderr};
+use programs::{
+    Folder, Process, assert_same, end, error_of, fake_parts, json_of, program, run, stderr, text, trained, typed_parts,
+    wait_until,
+};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 fn url(key: &str) -> String {
     format!("s3://{BUCKET}/{key}")
@@ -18,6 +23,27 @@ fn train(server: &S3Server, cache: &Path, words: &[&str]) -> Command {
     let mut command = program();
     command.args(words).envs(server.env()).arg("--cache-dir").arg(cache);
     command
+}
+
+/// Runs a job on two machines, with a folder of local copies for each.
+fn on_two_nodes(server: &S3Server, caches: [&Path; 2], words: &[&str]) -> [Output; 2] {
+    let port = free_port().to_string();
+    let place = ["--num-nodes", "2", "--master-addr", "127.0.0.1", "--master-port", &port, "--node-rank"];
+    let nodes = [("0", caches[0]), ("1", caches[1])]
+        .map(|(node, cache)| Process::start(train(server, cache, words).args(place).arg(node)));
+    nodes.map(end)
+}
+
+/// Checks that both nodes have succeeded, and returns the result of the first one.
+#[track_caller]
+fn json_of_both(nodes: &[Output; 2]) -> Value {
+    assert!(nodes[1].status.success(), "{}", stderr(&nodes[1]));
+    json_of(&nodes[0])
+}
+
+/// Returns the names of the objects of a folder.
+fn names_below(server: &S3Server, folder: &str) -> Vec<String> {
+    server.keys().iter().filter_map(|key| key.strip_prefix(folder)?.strip_prefix('/').map(str::to_owned)).collect()
 }
 
 const TRAINING: &str = "--num-neighbors 5,3 --hidden-channels 16 --batch-size 64 --lr 0.01 --json";
@@ -59,7 +85,11 @@ fn trainings_and_predictions_with_a_store_are_those_with_files() {
     let elsewhere = folder.join("cache of another machine");
     let resumed =
         run(&mut train(&server, &elsewhere, &training(&parts_url, "4", &[&stored[..], &["--resume"]].concat())));
-    assert!(stderr(&resumed).contains("resuming after 2 epochs"), "{}", stderr(&resumed));
+    let lines = stderr(&resumed);
+    assert!(
+        lines.contains("resuming after 2 epochs") && lines.contains(&format!(" from {checkpoints}/step-")),
+        "{lines}"
+    );
     assert_same(&json_of(&resumed), &expected, &["test_acc", "valid_acc", "best_epoch"]);
     let last = steps(&server);
     assert!(last.len() == 1 && last != first, "{first:?} {last:?}");
@@ -73,6 +103,8 @@ fn trainings_and_predictions_with_a_store_are_those_with_files() {
     words.extend(["--load-model", &stored_model, "--out", &stored_out]);
     let made = run(&mut train(&server, &folder.join("third cache"), &words));
     assert!(made.status.success(), "{}", stderr(&made));
+    let line = String::from_utf8(made.stdout).expect("UTF-8");
+    assert!(line.contains(&format!(" nodes in {stored_out}, computed in")), "{line}");
     let out = folder.text("out");
     let of_files =
         ["predict", "--dataset-root-dir", local_parts, "--nproc-per-node", "2", "--format", "csv", "--load-model"];
@@ -90,8 +122,8 @@ fn trainings_and_predictions_with_a_store_are_those_with_files() {
     assert!(again.contains("holds files of an earlier run: choose another --out, or add --overwrite"), "{again}");
     server.put("run/out/predictions-00007-of-00008.csv", b"of an earlier run");
     server.put("run/out/notes.txt", b"mine");
-    let replaced = run(train(&server, &cache, &words).arg("--overwrite"));
-    assert!(replaced.status.success(), "{}", stderr(&replaced));
+    let replaced = json_of(run(train(&server, &cache, &words).args(["--overwrite", "--json"])));
+    assert_eq!(replaced["out"], stored_out);
     assert!(server.get("run/out/predictions-00007-of-00008.csv").is_none());
     assert_eq!(server.get("run/out/notes.txt").as_deref(), Some(b"mine".as_slice()));
     // The shards of the first model are gone with it.
@@ -105,18 +137,11 @@ fn each_machine_fetches_its_own_part() {
     let parts = fake_parts(2);
     server.put_folder("parts", &parts.path);
     let folder = Folder::new();
-    let port = free_port().to_string();
     let parts_url = url("parts");
-    let mut ranks = Vec::new();
-    for rank in ["0", "1"] {
-        let mut words = vec!["node", "--dataset-root-dir", &parts_url, "--num-epochs", "1", "--num-nodes", "2"];
-        words.extend(["--node-rank", rank, "--master-addr", "127.0.0.1", "--master-port", &port]);
-        words.extend(TRAINING.split(' '));
-        ranks.push(train(&server, &folder.join(rank), &words).spawn().expect("start train"));
-    }
-    let ended: Vec<_> = ranks.into_iter().map(end).collect();
-    let result: Value = json_of(&ended[0]);
-    assert!(result["test_acc"].is_number() && ended[1].status.success(), "{}", stderr(&ended[1]));
+    let mut words = vec!["node", "--dataset-root-dir", &parts_url, "--num-epochs", "1"];
+    words.extend(TRAINING.split(' '));
+    let result = json_of_both(&on_two_nodes(&server, [&folder.join("0"), &folder.join("1")], &words));
+    assert!(result["test_acc"].is_number(), "{result}");
     for rank in 0..2 {
         let copies = folder.join(format!("{rank}/s3/{BUCKET}"));
         let entries = std::fs::read_dir(copies).expect("the copies").flatten();
@@ -129,7 +154,143 @@ fn each_machine_fetches_its_own_part() {
         run(&mut train(&server, &folder.join("0"), &training(&parts_url, "1", &["--metrics", &url("m.jsonl")])));
     assert_eq!(metrics.status.code(), Some(2));
     assert!(stderr(&metrics).contains("--metrics takes no URL of an object store: give a local path"));
+    server.put("damaged/META.json", b"{}");
+    let damaged = url("damaged");
+    let damaged = error_of(&run(&mut train(&server, &folder.join("0"), &training(&damaged, "1", &[]))));
+    assert!(damaged.contains("META.json"), "{damaged}");
     let none = url("none");
     let missing = error_of(&run(&mut train(&server, &folder.join("0"), &training(&none, "1", &[]))));
     assert!(missing.contains(&format!("read {none}: there is no object below it: correct the URL")), "{missing}");
+}
+
+/// A finished model is worth more than any other file of a run, so a wrong URL is found before the training, and nothing removes
+/// the model before it is uploaded.
+#[test]
+fn a_model_is_kept_until_it_is_uploaded() {
+    let test = "a_model_is_kept_until_it_is_uploaded";
+    let Some(mut server) = S3Server::start(test) else { return };
+    let parts = fake_parts(2);
+    let parts = text(&parts.path);
+    let folder = Folder::new();
+    let cache = folder.join("cache");
+    for (flag, at) in [("--save-model", "s3://nowhere/m.st"), ("--checkpoint-dir", "s3://nowhere/checkpoints")] {
+        let refused = run(&mut train(&server, &cache, &training(parts, "2", &[flag, at])));
+        let error = error_of(&refused);
+        assert!(error.contains(&format!("write {at}")) && error.contains("there is no bucket nowhere"), "{error}");
+        assert!(refused.stdout.is_empty() && !stderr(&refused).contains("epoch"), "{}", stderr(&refused));
+    }
+    let no_key = url("");
+    let error = error_of(&run(&mut train(&server, &cache, &training(parts, "2", &["--save-model", &no_key]))));
+    assert!(error.contains("add the key of the object"), "{error}");
+    // The server ends in the middle of the training.
+    let metrics = folder.join("metrics");
+    let model = url("run/m.st");
+    let flags = ["--save-model", &model, "--metrics", text(&metrics)];
+    let job = Process::start(&mut train(&server, &cache, &training(parts, "100", &flags)));
+    wait_until(
+        || std::fs::read_to_string(&metrics).is_ok_and(|text| text.contains("\"event\":\"epoch\"")),
+        || "the training did not start".to_owned(),
+    );
+    server.kill();
+    let left = cache.join(format!("s3/{BUCKET}/run/m.st+out/m.st"));
+    let error = error_of(&end(job));
+    assert!(error.contains(&format!("{} is complete, but not uploaded", left.display())), "{error}");
+    assert!(error.contains(&model) && error.contains("Connection refused"), "{error}");
+    let content = std::fs::read(&left).expect("a model");
+    // The next run does not remove it, whatever its other flags are.
+    let Some(server) = S3Server::start(test) else { return };
+    for more in [&[][..], &["--target", "nolabel"]] {
+        let flags = [&["--save-model", &model], more].concat();
+        let refused = run(&mut train(&server, &cache, &training(parts, "2", &flags)));
+        let error = error_of(&refused);
+        assert!(error.contains(&format!("{} is complete, but was not uploaded to {model}", left.display())), "{error}");
+        assert_eq!(std::fs::read(&left).ok().as_deref(), Some(&content[..]));
+    }
+    assert!(server.keys().is_empty());
+}
+
+/// The home folders of many clusters are on a shared file system.
+#[test]
+fn machines_may_share_the_folder_of_local_copies() {
+    let Some(server) = S3Server::start("machines_may_share_the_folder_of_local_copies") else { return };
+    let parts = typed_parts(2);
+    server.put_folder("parts", &parts.path);
+    let folder = Folder::new();
+    let cache = folder.join("cache");
+    let [parts_url, model, out] = ["parts", "run/m.st", "run/out"].map(url);
+    let mut words = vec!["node", "--dataset-root-dir", &parts_url, "--num-epochs", "1", "--save-model", &model];
+    words.extend(TRAINING.split(' '));
+    server.put("run/m.st.embeddings/notes.safetensors", b"mine");
+    let mut before = Vec::new();
+    for _ in 0..2 {
+        let result = json_of_both(&on_two_nodes(&server, [&cache, &cache], &words));
+        assert!(result["test_acc"].is_number(), "{result}");
+        // The embeddings of an earlier model are gone, and the object of another program stays.
+        let names = names_below(&server, "run/m.st.embeddings").into_iter();
+        let shards: Vec<String> = names.filter(|name| name.contains(".rank_")).collect();
+        assert!(shards.len() == 2 && shards.iter().all(|name| !before.contains(name)), "{before:?} {shards:?}");
+        before = shards;
+    }
+    assert_eq!(server.get("run/m.st.embeddings/notes.safetensors").as_deref(), Some(b"mine".as_slice()));
+    let words = [
+        "predict",
+        "--dataset-root-dir",
+        &parts_url,
+        "--load-model",
+        &model,
+        "--out",
+        &out,
+        "--format",
+        "csv",
+        "--json",
+    ];
+    let result = json_of_both(&on_two_nodes(&server, [&cache, &cache], &words));
+    assert_eq!(result["out"], out);
+    let files = names_below(&server, "run/out");
+    assert_eq!(files, ["predictions-00000-of-00002.csv", "predictions-00001-of-00002.csv"]);
+    // Only the files of the model were fetched, and no outputs are left.
+    let copies = std::fs::read_dir(cache.join(format!("s3/{BUCKET}/run"))).expect("the copies").flatten();
+    let mut fetched = Vec::new();
+    for copy in copies.filter(|copy| copy.path().is_dir()) {
+        let name = copy.file_name().into_string().expect("UTF-8");
+        assert!(!name.contains("+out"), "{name}");
+        fetched.extend(std::fs::read_dir(copy.path().join("m.st.embeddings")).expect("embeddings").flatten());
+    }
+    assert_eq!(fetched.len(), 2, "{fetched:?}");
+}
+
+/// The ids of the ends of edges, and of all nodes for one file, are in all parts.
+#[test]
+fn machines_fetch_the_ids_of_all_parts_where_they_write_them() {
+    let Some(server) = S3Server::start("machines_fetch_the_ids_of_all_parts_where_they_write_them") else { return };
+    let folder = Folder::new();
+    let dirs = ["payments", "shop"].map(|name| folder.join(name));
+    for dir in &dirs {
+        std::fs::create_dir(dir).expect("a folder");
+    }
+    let label = serde_json::json!({"task_type": "classification", "label_col": "kind"});
+    payment_parts(&dirs[0], 2, &label);
+    write_tables_of(&dirs[1], &(0..NUM_USERS).collect::<Vec<_>>(), user, ["red", "green", "blue"]);
+    partition_tables(&dirs[1], 2, None, &dirs[1].join("parts"));
+    let caches = ["0", "1"].map(|node| folder.join(node));
+    for (name, task, flags, files, row) in [
+        ("payments", "edge", &["--edges", "test", "--num-neighbors", "5,3"][..], 2, ",user "),
+        ("shop", "node", &["--gather"], 1, "0,0,"),
+    ] {
+        let parts = folder.join(name).join("parts");
+        let model = folder.join(name).join("model");
+        trained(task, &parts, &model, &["--num-epochs", "1"]);
+        server.put_folder(name, &parts);
+        let [parts, out] = [url(name), url(&format!("out/{name}"))];
+        let words = ["predict", "--dataset-root-dir", &parts, "--load-model", text(&model), "--out", &out, "--json"];
+        let words = [&words[..], &["--format", "csv"], flags].concat();
+        json_of_both(&on_two_nodes(&server, [&caches[0], &caches[1]], &words));
+        let written = names_below(&server, &format!("out/{name}"));
+        assert_eq!(written.len(), files, "{written:?}");
+        for file in written {
+            let table = server.get(&format!("out/{name}/{file}")).expect("a table");
+            let table = String::from_utf8(table).expect("UTF-8");
+            assert!(table.lines().nth(1).is_some_and(|first| first.contains(row)), "{name}: {table}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The index of the files that hold a model's embeddings.
 
 use super::ModelFileError;
+use super::file_header::FileHeader;
 use super::row_ids::IdKind;
 use edgecut_output::destination;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ pub(super) const INDEX: &str = "embeddings";
 /// The suffix that is appended to the name of the model file to name the folder with its shards.
 const FOLDER: &str = ".embeddings";
 const SHARD_EXTENSION: &str = ".safetensors";
+/// The number of digits of the id of a save.
+pub(super) const SAVE_LEN: usize = 16;
 
 /// The embedding tables of a model, and the shards: the files with their rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -130,6 +133,19 @@ impl EmbeddingIndex {
         }
         Ok(())
     }
+}
+
+/// Returns the names of the files with the embeddings of a saved model, in the folder beside it. A model without such files, and
+/// a file that is not a model, have none.
+pub fn embedding_files(model: &Path) -> Vec<String> {
+    let index = FileHeader::read(model).ok().and_then(|header| header.metadata().remove(INDEX));
+    let index = index.and_then(|text| EmbeddingIndex::parse(&text, model).ok()).unwrap_or_default();
+    index.shards.into_iter().map(|shard| shard.file).collect()
+}
+
+/// Returns true for the name of a file with embeddings of a saved model.
+pub fn is_embedding_file(name: &str) -> bool {
+    save_of(name).is_some_and(|save| save.len() == SAVE_LEN)
 }
 
 /// Returns the folder with the shards of a model. It is next to the file that the path refers to after following links.

@@ -55,6 +55,7 @@ mod write;
 
 pub use crate::error::ModelFileError;
 pub use best_model::{BestModel, NamedTable};
+pub use embedding_index::{embedding_files, is_embedding_file};
 pub use embedding_table::EmbeddingTable;
 pub use model_origin::ModelOrigin;
 pub use model_saver::ModelSaver;

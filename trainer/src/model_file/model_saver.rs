@@ -3,7 +3,7 @@
 use super::BestModel;
 use super::ModelFileError;
 use super::TrainedOn;
-use super::embedding_index::{EmbeddingIndex, ShardEntry, shard_folder};
+use super::embedding_index::{EmbeddingIndex, SAVE_LEN, ShardEntry, shard_folder};
 use super::model_origin::ModelOrigin;
 use super::shard_writer::{check_folder, remove_other_saves, table_entries, write_shard};
 use super::write::{Notes, model_bytes};
@@ -125,7 +125,7 @@ impl ModelSaver {
     ) -> Result<EmbeddingIndex, ModelFileError> {
         // A random id for each save keeps the new shards from overwriting the old model's.
         let mut save = match world.rank() {
-            0 => format!("{:016x}", RandomState::new().build_hasher().finish()).into_bytes(),
+            0 => format!("{:0SAVE_LEN$x}", RandomState::new().build_hasher().finish()).into_bytes(),
             _ => Vec::new(),
         };
         world.broadcast_bytes(&mut save, 0).map_err(self.job_error())?;

@@ -39,9 +39,11 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let num_edges = write::<B>(args, job, device)?;
         let seconds = start.elapsed().as_secs_f64();
         if job.world.rank() == 0 {
-            let text =
-                format!("predictions for {num_edges} edges in {}, computed in {seconds:.2} s", args.out.display());
-            print(args, &EdgesResult { out: &args.out, edges: num_edges, compute_seconds: seconds }, &text)?;
+            let text = format!(
+                "predictions for {num_edges} edges in {}, computed in {seconds:.2} s",
+                args.given_out().display()
+            );
+            print(args, &EdgesResult { out: args.given_out(), edges: num_edges, compute_seconds: seconds }, &text)?;
         }
         Ok(())
     })?;

@@ -450,9 +450,9 @@ impl Found {
         }
         let text = format!(
             "explanations of {targets} {what} in {}, {rows} rows, computed in {compute_seconds:.2} s",
-            args.out.display()
+            args.given_out().display()
         );
-        let out = &args.out;
+        let out = args.given_out();
         print(args, &ExplainResult { out, explained: targets, rows, largest_gap, compute_seconds }, &text)
     }
 }

@@ -148,12 +148,12 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let acc = is_classified.then(|| right[0] as f64 / num_graphs as f64);
         if world.rank() == 0 {
             let compute_seconds = start.elapsed().as_secs_f64();
-            let out = args.out.display();
+            let out = args.given_out().display();
             let mut text = format!("predictions for {num_graphs} graphs in {out}, computed in {compute_seconds:.2} s");
             if acc.is_some() {
                 text += &format!("\naccuracy: {}", percent(acc));
             }
-            print(args, &GraphsResult { out: &args.out, graphs: num_graphs, acc, compute_seconds }, &text)?;
+            print(args, &GraphsResult { out: args.given_out(), graphs: num_graphs, acc, compute_seconds }, &text)?;
         }
         Ok(())
     })?;

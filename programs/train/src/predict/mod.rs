@@ -31,7 +31,7 @@ use crate::job::device::{of_rank, on_device};
 use crate::job::process_role::Rank;
 use crate::sample::output_folder::{OldOutputs, prepare};
 use anyhow::{Context, bail};
-use args::PredictArgs;
+use args::{Format, PredictArgs};
 use checks::check;
 use edgecut_cli::result;
 use edgecut_cluster::Termination;
@@ -40,7 +40,7 @@ use edgecut_trainer::TrainingBackend;
 pub(crate) use files::is_output;
 use request::Request;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 impl JobCommand for PredictArgs {
     fn flags(&self) -> JobFlags<'_> {
@@ -69,6 +69,22 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
         Request::TopK => top_k::run::<B>(args, rank, device),
         Request::Graphs => graphs::run::<B>(args, rank, device),
         Request::Table | Request::Relations => tables::run::<B>(args, rank, device),
+    }
+}
+
+impl PredictArgs {
+    /// Returns the folder of the files as the user gave it, which may be a URL.
+    fn given_out(&self) -> &Path {
+        self.job.stores.given("out", &self.out)
+    }
+}
+
+/// Returns true if a process of the job reads the ids of the nodes of all parts. `is_first` is true for rank 0.
+pub(crate) fn needs_all_ids(args: &PredictArgs, is_first: bool) -> bool {
+    match Request::of(args) {
+        Request::Edges => true,
+        Request::Nodes => is_first && args.gather && args.format != Format::Npy,
+        _ => false,
     }
 }
 

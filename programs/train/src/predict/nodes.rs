@@ -520,9 +520,9 @@ impl TargetResult {
 fn report(args: &PredictArgs, written: Vec<Written>, compute_seconds: f64) -> anyhow::Result<()> {
     let mut targets: Vec<TargetResult> = written.iter().map(TargetResult::new).collect();
     let only = if written.iter().all(|written| written.target.is_none()) { targets.pop() } else { None };
-    let result = PredictResult { out: &args.out, only, targets, compute_seconds };
+    let result = PredictResult { out: args.given_out(), only, targets, compute_seconds };
     let counts: Vec<String> = written.iter().map(count_of).collect();
-    let out = args.out.display();
+    let out = args.given_out().display();
     let mut text = format!("predictions for {} in {out}, computed in {compute_seconds:.2} s", counts.join(", "));
     for Written { target, scores, .. } in written {
         let Some(Scores { metric, values }) = scores else { continue };

@@ -68,8 +68,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         })?;
         if job.world.rank() == 0 {
             let compute_seconds = start.elapsed().as_secs_f64();
-            let result = PairsResult { out: &args.out, pairs: sources.len(), compute_seconds };
-            let out = args.out.display();
+            let result = PairsResult { out: args.given_out(), pairs: sources.len(), compute_seconds };
+            let out = args.given_out().display();
             let text = format!("scores of {} pairs in {out}, computed in {compute_seconds:.2} s", result.pairs);
             print(args, &result, &text)?;
         }

@@ -40,8 +40,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         };
         world.barrier()?;
         if rank.rank == 0 {
-            let text = format!("{rows} rows in {}", args.out.display());
-            print(args, &TableResult { out: &args.out, rows }, &text)?;
+            let text = format!("{rows} rows in {}", args.given_out().display());
+            print(args, &TableResult { out: args.given_out(), rows }, &text)?;
         }
         Ok(())
     })?;

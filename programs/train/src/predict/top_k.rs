@@ -104,8 +104,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         if job.world.rank() == 0 {
             let compute_seconds = start.elapsed().as_secs_f64();
             let [test, popularity] = reports.map(|report| report.metrics());
-            let result = TopKResult { out: &args.out, sources: num_sources, top_k, test, popularity, compute_seconds };
-            let out = args.out.display();
+            let result =
+                TopKResult { out: args.given_out(), sources: num_sources, top_k, test, popularity, compute_seconds };
+            let out = args.given_out().display();
             let mut text =
                 format!("{top_k} destinations for {num_sources} sources in {out}, computed in {compute_seconds:.2} s");
             for (name, metrics) in [("test edges", test), ("the most popular destinations", popularity)] {

@@ -60,7 +60,7 @@ fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
         }
         let written = write_batches(args, &loader, job)?;
         if job.world.rank() == 0 {
-            result!("{written} batches in {}", args.out.display())?;
+            result!("{written} batches in {}", args.job.stores.given("out", &args.out).display())?;
         }
         Ok(())
     })?;

@@ -16,12 +16,14 @@ use crate::tasks::identity::settings_of;
 use crate::tasks::{CommonConfig, DataDescription, DataOf, Outcome, TaskFlags, TaskJob, TaskProgram, TaskRun};
 use anyhow::bail;
 use clap::Args;
+use edgecut_cli::StoreArgs;
 use edgecut_cluster::Termination;
 use edgecut_gnn::nn::{EdgeFeatureUse, FlagValues, LayerForm};
 use edgecut_trainer::checkpoint::{CheckpointConfig, Checkpoints};
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::{TrainError, TrainingBackend};
 use serde::Serialize;
+use std::path::Path;
 
 /// The flags of a task.
 #[derive(Debug, Args, Serialize)]
@@ -139,7 +141,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
         Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept_epochs), job.world)?;
     reporter.line("run", RunFacts::new(job.cluster, &facts, classes.as_deref()))?;
     reporter.partition(own.part().and_then(|part| part.dataset_root_dir.as_deref()))?;
-    say_resumed(&reporter, checkpoints);
+    say_resumed(&reporter, checkpoints, &args.run.job.stores);
     if has_edge_features {
         note_unread_edge_features(&reporter, conv);
     }
@@ -168,7 +170,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
         }
         None => {
             let trained = T::train(task);
-            match unless_stopped(&reporter.reporter, trained)? {
+            match unless_stopped(&reporter.reporter, trained, &args.run.job.stores)? {
                 Ok(outcome) => outcome,
                 Err(stopped) => return Ok(Some(stopped)),
             }
@@ -210,17 +212,17 @@ fn checkpoints<T: TaskProgram>(
         settings: settings_of(args, chosen)?,
         data: T::Flags::identity(&job.data, job.world)?,
         termination: termination.cloned(),
-        mirror: checkpoint_mirror(&args.run.job.stores)?,
+        mirror: checkpoint_mirror(&args.run.job.stores, dir)?,
     };
     Ok(Some(Checkpoints::open(config, job.world)?))
 }
 
 /// Tells the user where the run continues.
-fn say_resumed(reporter: &Reporter, checkpoints: Option<&Checkpoints>) {
+fn say_resumed(reporter: &Reporter, checkpoints: Option<&Checkpoints>, stores: &StoreArgs) {
     let Some(checkpoints) = checkpoints else { return };
     let (Some(position), Some(folder)) = (checkpoints.resumed(), checkpoints.resumed_folder()) else { return };
     let mut line =
-        format!("resuming after {} epochs and {} steps from {}", position.epoch, position.step, folder.display());
+        format!("resuming after {} epochs and {} steps from {}", position.epoch, position.step, given(stores, &folder));
     if let Some(num_old) = checkpoints.resumed_from_others() {
         line += &format!(", which {num_old} processes wrote");
     }
@@ -246,7 +248,11 @@ fn note_unread_edge_features(reporter: &Reporter, kind: Option<ConvKind>) {
 }
 
 /// Returns the result of a training, or tells the user if SIGTERM has ended it with a checkpoint.
-fn unless_stopped<T>(reporter: &Reporter, trained: anyhow::Result<T>) -> anyhow::Result<Result<T, Stopped>> {
+fn unless_stopped<T>(
+    reporter: &Reporter,
+    trained: anyhow::Result<T>,
+    stores: &StoreArgs,
+) -> anyhow::Result<Result<T, Stopped>> {
     let error = match trained {
         Ok(outcome) => return Ok(Ok(outcome)),
         Err(error) => error,
@@ -254,7 +260,15 @@ fn unless_stopped<T>(reporter: &Reporter, trained: anyhow::Result<T>) -> anyhow:
     let Some(TrainError::Stopped { checkpoint, epoch, step }) = error.downcast_ref() else { return Err(error) };
     reporter.say_last(&format!(
         "SIGTERM: stopped after {epoch} epochs and {step} steps; continue from {} with --resume",
-        checkpoint.display()
+        given(stores, checkpoint)
     ));
     Ok(Err(Stopped))
+}
+
+/// Returns the folder of a checkpoint as the user knows it: below the URL, if the user gave one.
+fn given(stores: &StoreArgs, checkpoint: &Path) -> String {
+    match (stores.url_of("checkpoint_dir"), checkpoint.file_name()) {
+        (Some(url), Some(name)) => format!("{url}/{}", name.display()),
+        _ => checkpoint.display().to_string(),
+    }
 }
