@@ -22,14 +22,15 @@ impl ClassNames {
         node_type: NodeTypeId,
         form: Form,
     ) -> anyhow::Result<Option<Self>> {
-        Self::of_label(args, meta, (node_type, meta.node_types[node_type.index()].label_name.as_deref()), form)
+        Self::of_label(args, meta, node_type, meta.node_types[node_type.index()].label_name.as_deref(), form)
     }
 
     /// Like [`of_nodes`](Self::of_nodes), for a label that may be one of several.
     pub(super) fn of_label(
         args: &PredictArgs,
         meta: &Meta,
-        (node_type, label): (NodeTypeId, Option<&str>),
+        node_type: NodeTypeId,
+        label: Option<&str>,
         form: Form,
     ) -> anyhow::Result<Option<Self>> {
         if form != Form::Class {
