@@ -142,14 +142,14 @@ impl GivenNegatives {
         for (&edge_type, pairs) in &self.listed {
             listed.push((edge_type, pairs.clone()));
         }
-        add_pairs(graph, edges, keys, &listed, (num, LISTED_STREAM), &mut found).await?;
+        add_pairs(graph, edges, keys, &listed, Choice { num, stream: LISTED_STREAM }, &mut found).await?;
         if let Some(changing) = &self.changing {
             let predicted: BTreeSet<EdgeTypeId> = edges.iter().map(|edge| edge.edge_type).collect();
             let mut pairs = Vec::new();
             for edge_type in predicted {
                 pairs.extend(changing.get(edge_type).map(|of_type| (edge_type, of_type)));
             }
-            add_pairs(graph, edges, keys, &pairs, (num, CHANGING_STREAM), &mut found).await?;
+            add_pairs(graph, edges, keys, &pairs, Choice { num, stream: CHANGING_STREAM }, &mut found).await?;
         }
         Ok(found)
     }
@@ -247,14 +247,22 @@ fn chosen(of_source: &[u32], edge: &Request, num: usize) -> Vec<u32> {
     choose_positions(negatives.len(), num, &mut rng).into_iter().map(|position| negatives[position]).collect()
 }
 
-/// Adds negatives from pairs of some edge types to those that are found, up to `num` for each edge. `stream` selects the random
-/// numbers.
+/// A choice by chance.
+#[derive(Clone, Copy)]
+struct Choice {
+    /// The most negatives of an edge, with those that are found before.
+    num: usize,
+    /// The random numbers.
+    stream: u64,
+}
+
+/// Adds negatives from pairs of some edge types to those that are found.
 async fn add_pairs(
     graph: &Arc<DistGraph>,
     edges: &[SeedEdge],
     keys: &[EdgeKey],
     pairs: &[(EdgeTypeId, Arc<NegativePairs>)],
-    (num, stream): (usize, u64),
+    choice: Choice,
     found: &mut [Vec<u32>],
 ) -> Result<(), SampleError> {
     for (edge_type, pairs) in pairs {
@@ -262,8 +270,8 @@ async fn add_pairs(
         let mut originals = Vec::new();
         for at in (0..edges.len()).filter(|&at| edges[at].edge_type == *edge_type) {
             let EdgeKey { key, src, dst } = keys[at];
-            let mut rng = CounterRng::new(combine(key, stream));
-            let chosen = pairs.choose(src, dst, num.saturating_sub(found[at].len()), &mut rng);
+            let mut rng = CounterRng::new(combine(key, choice.stream));
+            let chosen = pairs.choose(src, dst, choice.num.saturating_sub(found[at].len()), &mut rng);
             owners.resize(owners.len() + chosen.len(), at);
             originals.extend(chosen);
         }

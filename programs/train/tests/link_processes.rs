@@ -381,9 +381,11 @@ fn a_file_lists_negatives_by_the_ids_of_the_tables() {
     write_tables_of(folder.path(), &rows, user, ["red", "green", "blue"]);
     let metrics = folder.join("metrics.jsonl");
     let file = folder.join("negatives.csv");
-    let listed = |n: usize| format!("\"{}\",{}\n", user(n).replace('"', "\"\""), (n * 11 + 3) % (NUM_USERS / 2) * 10);
-    std::fs::write(&file, String::from("src,dst\n") + &rows.iter().map(|&n| listed(n)).collect::<String>())
-        .expect("a file");
+    let mut pairs = String::from("src,dst\n");
+    for &n in &rows {
+        pairs += &format!("\"{}\",{}\n", user(n).replace('"', "\"\""), (n * 11 + 3) % (NUM_USERS / 2) * 10);
+    }
+    std::fs::write(&file, pairs).expect("a file");
     // A step has all edges, and no message depends on the edges of a process.
     let flags = ["--model", "embedding", "--batch-size", "10000", "--num-epochs", "3", "--edge-types", "buys"];
     let with_file = [&flags[..], &["--negative-pairs", text(&file)]].concat();

@@ -11,6 +11,7 @@ use programs::{
 };
 use serde_json::{Value, json};
 use std::path::Path;
+use std::process::Output;
 
 const NUM_USERS: usize = 120;
 const NUM_ITEMS: usize = 60;
@@ -289,16 +290,19 @@ fn thresholds_and_temperatures_of_targets_are_chosen_on_their_validation_nodes_a
     let flags =
         format!("{targets} --num-epochs 5 --num-neighbors -1,-1 --nproc-per-node 2 --save-model {}", text(&model));
     let (_, result) = train_on("multi", &parts, &folder.join("metrics"), &flags);
-    let decision = |at: usize| &result["targets"][at]["decision"];
-    assert!(number_of(decision(0), "temperature") != 1.0 && decision(0)["logit_thresholds"][0].is_number(), "{result}");
-    assert!(decision(1).is_null(), "{result}");
-    assert_eq!(number_of(decision(2), "temperature"), 1.0, "{result}");
+    let decisions = [0, 1, 2].map(|at| &result["targets"][at]["decision"]);
+    assert!(
+        number_of(decisions[0], "temperature") != 1.0 && decisions[0]["logit_thresholds"][0].is_number(),
+        "{result}"
+    );
+    assert!(decisions[1].is_null(), "{result}");
+    assert_eq!(number_of(decisions[2], "temperature"), 1.0, "{result}");
     // An evaluation and predictions know them.
     let mut command = program();
     command.args(["multi", "--json", "--load-model"]).arg(&model).arg("--dataset-root-dir").arg(&parts);
     let evaluated = json_of(run(&mut command));
     for at in [0, 2] {
-        assert_eq!(evaluated["targets"][at]["decision"], *decision(at));
+        assert_eq!(evaluated["targets"][at]["decision"], *decisions[at]);
         let [found, expected] = [&evaluated, &result].map(|result| number_of(&result["targets"][at], "test_acc"));
         assert!((found - expected).abs() < 1e-5, "{evaluated} {result}");
     }
@@ -333,6 +337,13 @@ fn thresholds_and_temperatures_of_targets_are_chosen_on_their_validation_nodes_a
     }
 }
 
+/// Evaluates a saved model.
+fn evaluate(task: &str, model: &Path, parts: &Path) -> Output {
+    let mut command = program();
+    command.args([task, "--load-model"]).arg(model).arg("--dataset-root-dir").arg(parts);
+    run(&mut command)
+}
+
 #[test]
 fn other_classes_and_other_labels_than_in_the_training_are_not_scored() {
     let folder = Folder::new();
@@ -347,11 +358,6 @@ fn other_classes_and_other_labels_than_in_the_training_are_not_scored() {
     // The first class has another name.
     let relabeled = folder.join("relabeled");
     shop_parts_of(folder.path(), 1, &Shop { churn: ["yes", "zzz"], ..Shop::DEFAULT }, &relabeled);
-    let evaluate = |task: &str, model: &Path, parts: &Path| {
-        let mut command = program();
-        command.args([task, "--load-model"]).arg(model).arg("--dataset-root-dir").arg(parts);
-        run(&mut command)
-    };
     let out = folder.join("out");
     let why = "the classes of the target user:churn are not those of its training";
     assert_error(&evaluate("multi", &several, &relabeled), &[why]);

@@ -122,7 +122,8 @@ pub fn predict_outputs<'s, B: GnnBackend>(
     let embeddings = trained.embeddings(graph, saved, world)?;
     let (sampler, time, batch_size, seed, files) = match neighborhoods {
         Neighborhoods::LayerWise(limits) => {
-            let (schema, options) = (&model_config.graph, trained.options);
+            let options = trained.options;
+            let schema = &model_config.graph;
             let input = LayerWiseInput { graph, schema, options, embeddings: &embeddings, progress };
             return layer_wise_types(&input, model, (node_types, model.num_passes()), limits, world, device);
         }

@@ -441,8 +441,7 @@ pub fn negative_pair_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<[
         }
         found = Some(ends);
     }
-    let position = |name: &String| meta.node_types.iter().position(|nodes| nodes.name == *name);
-    match found.map(|ends| ends.map(position)) {
+    match found.map(|ends| ends.map(|name| meta.node_types.iter().position(|nodes| nodes.name == *name))) {
         Some([Some(src), Some(dst)]) => Ok([src, dst].map(|t| NodeTypeId(t as u16))),
         _ => Err(TrainError::config(
             "no edge type is predicted, so that listed negatives (`negative_pairs`) have no types",

@@ -110,16 +110,23 @@ impl<B: GnnBackend> MultiEvaluator<B> {
     }
 }
 
+/// A model with its embeddings.
+struct Judged<'a, B: Backend> {
+    model: &'a Network<B>,
+    embeddings: &'a Embeddings,
+}
+
 impl<B: GnnBackend> MultiEvaluator<B> {
     /// Computes the scores on a split, by the decisions of the scores on the validation data if there are any.
     fn scores(
         &self,
         split: Split,
         valid: &MultiScores,
-        (model, embeddings): (&Network<B>, &Embeddings),
+        judged: Judged<'_, B>,
         progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<MultiScores, TrainError> {
+        let Judged { model, embeddings } = judged;
         let mut states: Vec<ScoreState<'_>> = Vec::with_capacity(self.heads.len());
         for (at, head) in self.heads.iter().enumerate() {
             let chosen = valid.targets.get(at).and_then(|(_, scores)| scores.decision.as_ref());
@@ -198,7 +205,7 @@ impl<B: GnnBackend> Evaluator<B, Network<B>> for MultiEvaluator<B> {
         progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<MultiScores, TrainError> {
-        self.scores(split, &MultiScores::default(), (model, embeddings), progress, world)
+        self.scores(split, &MultiScores::default(), Judged { model, embeddings }, progress, world)
     }
 
     fn evaluate_test(
@@ -209,7 +216,7 @@ impl<B: GnnBackend> Evaluator<B, Network<B>> for MultiEvaluator<B> {
         progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<MultiScores, TrainError> {
-        self.scores(Split::Test, valid, (model, embeddings), progress, world)
+        self.scores(Split::Test, valid, Judged { model, embeddings }, progress, world)
     }
 
     fn result(&self, best_epoch: u64, valid: MultiScores, test: MultiScores) -> MultiResult {

@@ -95,7 +95,7 @@ fn of_nodes<B: TrainingBackend>(
     };
     let root = args.part.dataset_root_dir.as_deref();
     let listed = selection.listed(node_type, root, job)?;
-    let ids = match selection.ids(listed, &graph, (node_type, Splits::OfGraph), job.world)? {
+    let ids = match selection.ids(listed, &graph, node_type, Splits::OfGraph, job.world)? {
         Some(ids) => ids,
         None => (0..meta.node_types[node_type.index()].book.num_nodes() as u32).collect(),
     };

@@ -11,9 +11,9 @@ use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::exit::UsageError;
 use crate::id_map_file::{UserColumn, UserIds};
 use crate::job::graph_session::{self, GraphSession};
-use crate::job::labels::{WantedLabels, positions};
+use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
-use crate::saved_model::{OpenModel, SavedModel, TargetOutputs};
+use crate::saved_model::{OpenModel, SavedModel, TargetOutputs, positions};
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistRows, NodeFields};
@@ -107,7 +107,8 @@ fn compute<B: TrainingBackend>(
     }
     let targets = model.targets();
     if wanted == WantedRows::Logits && !targets.is_empty() {
-        return compute_targets(args, selection, (&*model, targets, &saved), &neighborhoods, job, device);
+        let open = OpenTargets { model: &*model, targets, saved: &saved };
+        return compute_targets(args, selection, open, &neighborhoods, job, device);
     }
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
     let outputs = if args.output == Rows::Embedding { None } else { model.outputs() };
@@ -141,15 +142,23 @@ fn compute<B: TrainingBackend>(
     Ok(vec![Computed { target, listed }])
 }
 
+/// A model for several targets.
+struct OpenTargets<'a, B: TrainingBackend> {
+    model: &'a dyn OpenModel<B>,
+    targets: Vec<TargetOutputs>,
+    saved: &'a SavedModel<'a>,
+}
+
 /// Computes the outputs of a model for several targets. The targets of a node type share its rows.
 fn compute_targets<B: TrainingBackend>(
     args: &PredictArgs,
     selection: &Selection,
-    (model, mut targets, saved): (&dyn OpenModel<B>, Vec<TargetOutputs>, &SavedModel<'_>),
+    open: OpenTargets<'_, B>,
     neighborhoods: &Neighborhoods,
     job: &mut GraphSession<'_>,
     device: &B::Device,
 ) -> anyhow::Result<Vec<Computed>> {
+    let OpenTargets { model, mut targets, saved } = open;
     if args.ogb_submission.is_some() {
         bail!(UsageError("--ogb-submission contains the classes of one target: choose one by --target".into()));
     }
@@ -228,7 +237,7 @@ fn write_target(
     let rows = &target.rows;
     // A submission has the order of the file.
     let submitted = listed.clone().filter(|_| args.ogb_submission.is_some());
-    let selected = selection.ids(listed, rows.node(), (rows.node_type(), target.splits()), job.world)?;
+    let selected = selection.ids(listed, rows.node(), rows.node_type(), target.splits(), job.world)?;
     if let Some(ids) = &selected
         && ids.is_empty()
     {

@@ -72,7 +72,8 @@ impl Selection {
         &self,
         listed: Option<Vec<u32>>,
         graph: &Arc<DistGraph>,
-        (node_type, splits): (NodeTypeId, Splits<'_>),
+        node_type: NodeTypeId,
+        splits: Splits<'_>,
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<Vec<u32>>> {
         let Self::Split(split) = self else {

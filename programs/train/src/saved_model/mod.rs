@@ -1,11 +1,12 @@
 //! Saved models: reading, checks against the flags and the data, and the form in which tasks open them.
 
+mod chosen_targets;
 mod open_model;
 
+pub(crate) use chosen_targets::positions;
 pub(crate) use open_model::{OpenModel, TargetOutputs};
 
 use crate::exit::UsageError;
-use crate::job::labels::positions;
 use crate::settings::given_flags::GivenFlags;
 use anyhow::bail;
 use edgecut_cli::message;

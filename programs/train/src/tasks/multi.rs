@@ -2,11 +2,11 @@
 
 use crate::class_names;
 use crate::exit::UsageError;
-use crate::job::labels::{LabelFlags, positions};
+use crate::job::labels::LabelFlags;
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
 use crate::run_page::{MetricName, decision_words, positive_class_name};
-use crate::saved_model::{OpenModel, SavedModel, TargetOutputs};
+use crate::saved_model::{OpenModel, SavedModel, TargetOutputs, positions};
 use crate::settings::model_settings::check_flags;
 use crate::tasks::node::NodeTask;
 use crate::tasks::part_flags::PartFlags;
@@ -157,8 +157,7 @@ fn find<'a>(targets: &'a mut [TargetConfig], flag: &str, name: &str) -> Result<&
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
     let mut found = Vec::new();
     for (at, other) in names.iter().enumerate() {
-        let label = |text: &str| text.split_once(':').map(|(_, label)| label.to_owned());
-        if other == name || label(other).as_deref() == Some(name) || label(name).as_ref() == Some(other) {
+        if other == name || label_of(other) == Some(name) || label_of(name) == Some(other) {
             found.push(at);
         }
     }
@@ -166,6 +165,11 @@ fn find<'a>(targets: &'a mut [TargetConfig], flag: &str, name: &str) -> Result<&
         [only] => Ok(&mut targets[only]),
         _ => Err(format!("{flag} {name}: there is no such target: choose one of {}", names.join(", "))),
     }
+}
+
+/// Returns the name of a label without its node type; `None` for a name without a node type.
+fn label_of(name: &str) -> Option<&str> {
+    name.split_once(':').map(|(_, label)| label)
 }
 
 impl TaskProgram for MultiTask {
