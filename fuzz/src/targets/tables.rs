@@ -7,7 +7,8 @@ use anyhow::Context;
 use edgecut_graph::part_writer::NodeFiles;
 use edgecut_graph::{DiskPartId, ID_MAP_FILE, META_FILE, Meta, NodeTypeId, Part, checksum, node_file};
 use edgecut_tables::{
-    IdList, IdMaps, KnownEdges, KnownGraph, KnownNodes, KnownSplit, TableOptions, Transforms, read_tables, read_update,
+    IdList, IdMaps, KnownEdges, KnownGraph, KnownLabel, KnownNodes, KnownSplit, TableOptions, Transforms, read_tables,
+    read_update,
 };
 use serde_json::{Value, json};
 use std::fs::File;
@@ -109,8 +110,8 @@ impl IdFiles {
             }
         }
         let Some(ids) = maps?.0.into_iter().next() else { return Ok(()) };
-        let splits = vec![KnownSplit::Open; ids.len()];
-        let nodes = KnownNodes { name: "n".into(), ids, splits, has_table: true, lacks_transforms: false };
+        let labels = vec![KnownLabel { name: String::new(), splits: vec![KnownSplit::Open; ids.len()] }];
+        let nodes = KnownNodes { name: "n".into(), ids, labels, has_table: true, lacks_transforms: false };
         let names = ["n", "to", "n"].map(String::from);
         let edges = KnownEdges { names, reverse_of: None, lacks_transforms: false, has_held_out: false };
         let known = KnownGraph { node_types: vec![nodes], edge_types: vec![edges], has_transforms: true };
