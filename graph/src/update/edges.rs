@@ -481,9 +481,10 @@ impl<'a> TypeEdges<'a> {
         let known = &self.edges[part].attributes;
         let added = &self.added.attributes;
         let selected = Selection::Rows(positions);
-        let mut files = Vec::new();
-        files.push(("indptr".to_owned(), Content::Indptr(&rows.offsets)));
-        files.push(("indices".to_owned(), Content::Ids(&rows.values)));
+        let mut files = vec![
+            ("indptr".to_owned(), Content::Indptr(&rows.offsets)),
+            ("indices".to_owned(), Content::Ids(&rows.values)),
+        ];
         if let Some(features) = &known.features {
             let pieces: Vec<&Features> = [Some(features), added.features.as_ref()].into_iter().flatten().collect();
             files.push(("features".to_owned(), Content::Features(pieces, selected)));
