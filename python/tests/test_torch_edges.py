@@ -455,7 +455,9 @@ def test_thresholds_and_temperatures_decide():
     labels = edgecut.torch.Decision("node", kind="labels", number=2, temperature=0.5, thresholds=[3.0, 2.0])
     assert labels.predictions(logits[:3]).tolist() == [[0, 1], [0, 1], [1, 0]]
     torch.testing.assert_close(labels.probabilities(logits[:3]), (logits[:3] * 2).sigmoid())
-    for decision in (two, labels, edgecut.torch.Decision("link", kind=None)):
+    first = edgecut.torch.Decision("node", number=2, temperature=2.0, thresholds=[-0.2], positive_class=0)
+    assert first.predictions(logits).tolist() == two.predictions(logits).tolist()
+    for decision in (two, first, labels, edgecut.torch.Decision("link", kind=None)):
         assert edgecut.torch.Decision.from_json(decision.to_json()) == decision
     numbers = edgecut.torch.Decision("graph", loss="mse", kind="numbers", number=2)
     assert numbers.predictions(logits) is logits

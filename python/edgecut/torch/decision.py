@@ -31,8 +31,10 @@ class Decision:
     temperature : float
         The number that logits are divided by, from ``--calibrate``.
     thresholds : list of float
-        The divided logits above which a label applies, or the second of two classes, from ``--threshold``. Empty for the
+        The divided logits above which a label applies, or the positive one of two classes, from ``--threshold``. Empty for the
         greatest logit, and for labels above 0.
+    positive_class : int
+        The one of two classes that the threshold is about, from ``--positive-class``.
     class_names : list of str or None
         The names of the classes in the tables of the store that the model was loaded for.
     """
@@ -43,6 +45,7 @@ class Decision:
     number: int = 0
     temperature: float = 1.0
     thresholds: list[float] = field(default_factory=list)
+    positive_class: int = 1
     class_names: list[str] | None = None
 
     @classmethod
@@ -51,7 +54,7 @@ class Decision:
         entries = json.loads(text)
         ((kind, number),) = (entries.get("outputs") or {None: 0}).items()
         chosen = entries.get("decision") or {}
-        rule = chosen.get("temperature", 1.0), list(chosen.get("logit_thresholds", []))
+        rule = chosen.get("temperature", 1.0), list(chosen.get("logit_thresholds", [])), chosen.get("positive_class", 1)
         return cls(entries["task"], entries.get("loss"), kind, number, *rule)
 
     def to_json(self) -> str:
@@ -59,8 +62,10 @@ class Decision:
         entries: dict[str, Any] = {"task": self.task, "loss": self.loss}
         if self.kind is not None:
             entries["outputs"] = {self.kind: self.number}
-        if self.temperature != 1.0 or self.thresholds:
+        if self.temperature != 1.0 or self.thresholds or self.positive_class != 1:
             entries["decision"] = {"temperature": self.temperature, "logit_thresholds": self.thresholds}
+            if self.positive_class != 1:
+                entries["decision"]["positive_class"] = self.positive_class
         return json.dumps({name: value for name, value in entries.items() if value is not None}, separators=(",", ":"))
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -81,8 +86,10 @@ class Decision:
             return logits
         classes = logits.argmax(dim=-1)
         if self.thresholds:
-            score = logits[..., 1] - logits[..., 0]
-            decided = (score.double() / self.temperature > self.thresholds[0]).long()
+            positive, negative = self.positive_class, 1 - self.positive_class
+            score = logits[..., positive] - logits[..., negative]
+            is_positive = score.double() / self.temperature > self.thresholds[0]
+            decided = torch.where(is_positive, positive, negative).long()
             classes = torch.where(score.isnan(), classes, decided)
         return classes.masked_fill(logits.isnan().any(dim=-1), -1)
 
