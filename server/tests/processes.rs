@@ -51,10 +51,7 @@ fn suspend(process: &Process) {
     let threads = format!("/proc/{}/task", process.id());
     wait_until("the stop", || {
         let threads = std::fs::read_dir(&threads).expect("the process runs").flatten();
-        threads
-            .map(|thread| std::fs::read_to_string(thread.path().join("stat")))
-            .flatten()
-            .all(|stat| stat.contains(") T "))
+        threads.flat_map(|thread| std::fs::read_to_string(thread.path().join("stat"))).all(|stat| stat.contains(") T "))
     });
 }
 

@@ -46,7 +46,7 @@ impl AddedEdges {
     }
 
     /// Returns the positions of the edges into a node.
-    pub(super) fn into_node(&self, dst: u32) -> &[u64] {
+    pub(super) fn edges_into(&self, dst: u32) -> &[u64] {
         match self.destinations.binary_search(&dst) {
             Err(_) => &[],
             Ok(at) => {

@@ -183,7 +183,7 @@ impl<'a> TypeEdges<'a> {
     /// removed. `part` has the known node `dst`.
     fn for_each_edge(&self, part: usize, dst: u32, mut visit: impl FnMut(InEdge), mut removed: impl FnMut([u32; 2])) {
         let num_edges = self.num_edges(part) as u64;
-        let added = self.added.into_node(dst);
+        let added = self.added.edges_into(dst);
         let ends = [&*self.src, &*self.dst];
         let mut known: &[u32] = &[];
         let mut first = 0;
@@ -401,7 +401,7 @@ impl<'a> TypeEdges<'a> {
     fn room(&self, part: usize, dst: u32) -> u64 {
         let row = dst.checked_sub(self.dst.range(part).start).filter(|_| dst < self.dst.num_known());
         let num_known = row.map_or(0, |row| self.edges[part].csc.degree(row as usize));
-        (num_known + self.added.into_node(dst).len()) as u64
+        (num_known + self.added.edges_into(dst).len()) as u64
     }
 
     /// Returns the time of the source of the edge at a position.

@@ -125,9 +125,10 @@ impl<'a> KnownNumbers<'a> {
     /// Returns the rows of the nodes of a part that stay, each with the number of its node. Both ascend.
     pub(super) fn kept_rows(&self, part: usize) -> impl Iterator<Item = (u32, u32)> {
         let start = self.starts[part];
-        (0..).zip(self.originals[part]).filter_map(move |(row, &original)| {
-            (!self.is_removed(start + row)).then(|| (row, self.number_of_original(original)))
-        })
+        (0..)
+            .zip(self.originals[part])
+            .filter(move |&(row, _)| !self.is_removed(start + row))
+            .map(|(row, &original)| (row, self.number_of_original(original)))
     }
 
     /// Returns the original id of the node with a number below the number of nodes that stay.

@@ -75,7 +75,7 @@ impl PartsUpdate<'_> {
         {
             of_type.num_edges = counts.known.iter().chain(&counts.new).sum();
             of_type.held_out = held_out.as_ref().map_or([0, 0], num_held_out);
-            of_type.held_out_has_times = held_out.as_ref().is_some_and(|lists| has_times(lists));
+            of_type.held_out_has_times = held_out.as_ref().is_some_and(has_times);
             if let Some(labels) = &mut of_type.labels {
                 labels.split_sizes = written.edge_splits[edges.edge_type().index()];
             }

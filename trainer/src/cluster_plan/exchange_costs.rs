@@ -34,13 +34,16 @@ impl ExchangeCosts {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let mut gradients = vec![0.0_f32; num_gradients];
-        let mut costs = Self::default();
-        costs.all_reduce = cpu_of(ALL_REDUCES, world, |_, world| {
+        let all_reduce = cpu_of(ALL_REDUCES, world, |_, world| {
             world.all_reduce(&mut gradients, ReduceOp::Sum)?;
             Ok(())
         })?;
+        let mut costs = Self { all_reduce, ..Self::default() };
         let rows = SpacedRows::of(graph);
-        if rows.num_remote == 0 {
+        // All ranks measure, or none.
+        let mut lacking = [u64::from(rows.num_remote == 0)];
+        world.all_reduce(&mut lacking, ReduceOp::Sum)?;
+        if lacking[0] > 0 {
             return Ok(costs);
         }
         costs.request = cpu_of(REQUESTS, world, |turn, _| Ok(rows.fetch(rows.remote(1, turn))?))?;
