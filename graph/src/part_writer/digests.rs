@@ -108,7 +108,8 @@ impl<'a> Digest<'a> {
     fn list(&mut self, name: &str, list: &EdgeList) -> Result<(), WriteError> {
         self.array(name, &list.src)?;
         self.array("destinations", &list.dst)?;
-        self.optional("times", list.times.as_deref())?;
+        // Parts do not store if a list without edges has times.
+        self.optional("times", list.times.as_deref().filter(|times| !times.is_empty()))?;
         match &list.negatives {
             None => Ok(()),
             Some(GivenNegatives::OfEach { num, dst }) => self.array(&format!("{num} negatives of each"), dst),

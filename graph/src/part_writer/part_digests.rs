@@ -262,7 +262,7 @@ fn add_held_out(
     [sources, destinations]: [&Originals; 2],
 ) -> Result<(), WriteError> {
     let mut edges = Vec::with_capacity(lists.iter().map(|list| list.len()).sum());
-    let has_times = lists.iter().any(|list| list.times.is_some());
+    let has_times = lists.iter().any(|list| !list.is_empty() && list.times.is_some());
     for list in lists {
         for at in 0..list.len() {
             let time = list.times.as_ref().map_or(0, |times| times[at]);

@@ -212,9 +212,10 @@ fn num_held_out(lists: &HeldOutInParts) -> [u64; 2] {
     lists.each_ref().map(|parts| parts.iter().map(|of_part| of_part.ends.len() as u64 / 2).sum())
 }
 
-/// Returns true if all lists with edges have times.
+/// Returns true if there are edges and all lists with edges have times.
 fn has_times(lists: &HeldOutInParts) -> bool {
-    lists.iter().flatten().all(|of_part| of_part.ends.is_empty() || of_part.times.is_some())
+    let mut with_edges = lists.iter().flatten().filter(|of_part| !of_part.ends.is_empty()).peekable();
+    with_edges.peek().is_some() && with_edges.all(|of_part| of_part.times.is_some())
 }
 
 /// Ranks the nodes of other parts for each part, and writes the ranks.
