@@ -20,7 +20,7 @@ _COMMANDS = {
     "multi_task_learning": "multi",
 }
 
-# Keys whose values are those of a flag.
+# Keys with the values of a flag.
 _SAME = {
     "batch_size": "batch-size",
     "dropout": "dropout",

@@ -219,7 +219,7 @@ impl<'a> TypeEdges<'a> {
             let src = self.added.src[at as usize];
             edges.push((self.src.number(src), InEdge { src, position: num_edges + at }));
         }
-        // Known edges come before added ones, so that of equal edges they stay.
+        // Known edges come before added ones, so they stay if edges are equal.
         edges.sort_by_key(|&(number, edge)| (number, edge.position));
         edges.dedup_by_key(|edge| edge.0);
         edges.into_iter().for_each(|(_, edge)| visit(edge));

@@ -78,7 +78,7 @@ impl<'a> KnownNumbers<'a> {
         self.starts[1..self.starts.len() - 1].partition_point(|&start| start <= global)
     }
 
-    /// Returns true if a node is removed. `id` may be that of a new node.
+    /// Returns true if a node is removed. `id` may belong to a new node.
     pub(super) fn is_removed(&self, id: u32) -> bool {
         !self.removed_globals.is_empty() && self.removed_globals.binary_search(&id).is_ok()
     }

@@ -158,7 +158,7 @@ fn either_of_two_classes_is_the_positive_one() {
         assert!(page.contains(text), "{text}");
     }
 
-    // The class is that of the model, unless the flag names another one.
+    // The class of the model counts, unless the flag names another one.
     let evaluated = |flags: &[&str]| {
         let mut command = train("edge", &parts);
         command

@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn rows_of_other_parts_grow_with_the_cut() {
-        // The odds of a third are twice as high as those of 0.2 of the neighbors.
+        // The odds of a third are twice as high as the odds of 0.2 of the neighbors.
         let found = profile().predict(ClusterShape { remote_neighbors: Some(0.5), ..cluster(8) });
         assert_eq!(found.rows_basis, RowsBasis::Cut);
         assert_near(found.remote_rows, 300_000.0 * 2.0 / 3.0);
@@ -319,7 +319,7 @@ mod tests {
         assert_near(found.compute_seconds, cpu / 16.0);
         assert_near(found.memory_bytes, 640e6 + 15e6 + 9.0 * 120e6 + 50e6);
 
-        // Without such parts, the cut grows as that of random parts: to 0.35.
+        // Without such parts, the cut grows as the cut of random parts: to 0.35.
         let estimated = profile().predict(cluster(8));
         assert_eq!(estimated.rows_basis, RowsBasis::Estimated);
         let odds = 2.0 * 0.35 / 0.65;

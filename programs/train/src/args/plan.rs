@@ -40,7 +40,7 @@ pub(crate) struct PlanArgs {
     /// Microseconds from one node to another [default: 50]
     #[arg(long, value_name = "US", requires = "plan_cluster", value_parser = not_negative)]
     plan_delay_us: Option<f64>,
-    /// Memory of a node, which is compared with that of its process, for example 64GiB
+    /// Memory of a node, which is compared with the memory of its process, for example 64GiB
     #[arg(long, value_name = "BYTES", requires = "plan_cluster", value_parser = parse_bytes)]
     plan_memory: Option<u64>,
     /// Steps to measure [default: 20]

@@ -128,7 +128,7 @@ impl ParquetFile {
 
 type Writer = SerializedFileWriter<BufWriter<File>>;
 
-/// Opens a file whose columns are those of `schema` and `floats`.
+/// Opens a file with the columns of `schema` and `floats`.
 fn open(path: &Path, schema: &str, floats: &[String]) -> anyhow::Result<(OutputFile, Writer)> {
     let schema = parse_message_type(schema)?;
     let mut fields = schema.get_fields().to_vec();
