@@ -7,8 +7,8 @@ use edgecut_graph::Dataset;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
-    Folder, assert_error, edge_parts, error_of, fake_parts, json_of, number_of, predict, predicted, run, stderr, train,
-    trained,
+    Folder, assert_error, edge_parts, error_of, fake_parts, json_of, metrics_lines, number_of, predict, predicted, run,
+    stderr, train, trained,
 };
 use std::path::Path;
 
@@ -92,7 +92,7 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
         let flags = ["--num-epochs", "1", "--class-weights", weights, "--metrics", metrics.to_str().expect("UTF-8")];
         let result = trained("edge", &folder.join("parts"), &folder.join("weighted"), &flags);
         let lines = std::fs::read_to_string(&metrics).expect("metrics");
-        let epoch = serde_json::from_str(lines.lines().nth(1).expect("a line")).expect("an epoch");
+        let epoch = metrics_lines(&metrics).into_iter().find(|line| line["event"] == "epoch").expect("an epoch");
         results.push((number_of(&result, "test_acc"), number_of(&epoch, "loss")));
         assert!(lines.contains(r#""classes":["fraud","honest"]"#), "{lines}");
     }
@@ -175,8 +175,11 @@ fn either_of_two_classes_is_the_positive_one() {
     let threshold = text.split_once("threshold ").expect("a threshold").1;
     assert!(threshold.contains(" of fraud, temperature"), "{text}");
     let text = evaluated(&["--positive-class", "honest"]);
-    let expected = format!("test average-precision of honest {:.1}", 100.0 * precisions[1]);
-    assert!(text.contains(&expected), "{text}: {expected}");
+    let precision = text.split_once("test average-precision of honest ").and_then(|(_, rest)| rest.split_once(" %"));
+    let precision: f64 = precision.expect("the score").0.parse().expect("a number");
+    // One process hides other edges from a batch than two.
+    let [of_fraud, of_honest] = precisions.map(|expected| (precision / 100.0 - expected).abs());
+    assert!(of_honest < 0.05 && of_honest < of_fraud, "{text}: {precisions:?}");
     let flags = ["--edges", "test", "--num-neighbors", "5,3", "--format", "csv", "--output", "probability"];
     predicted(&parts, &folder.join("fraud"), &folder.join("out"), &flags);
     assert_eq!(csv_lines(&folder.join("out"), 1).0, "src_id,dst_id,src,dst,probability_fraud,probability_honest");
@@ -214,7 +217,8 @@ fn predictions_of_edges_have_their_times() {
     predicted(&folder.join("timed"), &folder.join("model"), &folder.join("out"), &flags);
     let (header, rows) = csv_lines(&folder.join("out"), 2);
     assert_eq!((header.as_str(), rows.len()), ("src_id,dst_id,src,dst,time,value", NUM_PAYMENTS));
-    let mut found: Vec<usize> = rows.iter().map(|row| row[4].parse().expect("a time")).collect();
+    let seconds = |row: &Vec<String>| row[4].parse::<usize>().expect("nanoseconds") / 1_000_000_000;
+    let mut found: Vec<usize> = rows.iter().map(seconds).collect();
     for (row, &time) in rows.iter().zip(&found) {
         let (from, to, _) = payment(time);
         assert_eq!((row[2].as_str(), row[3].as_str()), (user(from).as_str(), (100 + to).to_string().as_str()));

@@ -6,8 +6,8 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
 use programs::{
-    Folder, Scratch, assert_same, entry, error_of, json_of, number_of, program, run, scratch, stderr, succeeded, text,
-    train_or_evaluate, written_by,
+    Folder, Scratch, assert_same, entry, error_of, json_of, metrics_lines, number_of, program, run, scratch, stderr,
+    succeeded, text, train_or_evaluate, written_by,
 };
 use serde_json::Value;
 use std::collections::HashSet;
@@ -390,9 +390,7 @@ fn edges_without_negatives_are_left_out_and_counted() {
         let found = json_of(&output);
         assert_eq!(found["valid"]["left_out"].as_u64(), Some(num_heavy), "{found}");
         assert_eq!(found["valid"]["edges"].as_u64(), Some(num_valid - num_heavy));
-        let lines = std::fs::read_to_string(&metrics).expect("the metrics");
-        // The first line has the facts of the run.
-        let epoch: Value = serde_json::from_str(lines.lines().nth(1).expect("two lines")).expect("JSON");
+        let epoch = metrics_lines(&metrics).into_iter().find(|line| line["event"] == "epoch").expect("an epoch");
         assert_eq!(epoch["left_out"].as_u64(), Some(left_out), "{epoch}");
         let said = stderr(&output);
         assert!(said.contains(&format!("validation edges (left out {num_heavy} without negatives")), "{said}");

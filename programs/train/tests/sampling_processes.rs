@@ -185,7 +185,7 @@ fn isolated_training_receives_no_features() {
         let loaded = json_of(run(&mut command));
         assert_eq!(loaded["test_acc"], trained["test_acc"], "the evaluation is not isolated");
         let refused = run(command.arg("--isolated"));
-        assert_refused(&refused, 2, &["'--isolated' cannot be used with", "--load-model"]);
+        assert_refused(&refused, 2, &["'--load-model <FILE>' cannot be used with '--isolated'"]);
         let uneven = run(node(&parts.path).args(["--isolated", "--nproc-per-node", "3"]));
         assert_refused(&uneven, 2, &["--isolated needs the same number of processes for each part"]);
         let error = error_of(&train(&["--resume"]));
