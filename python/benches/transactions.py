@@ -17,8 +17,7 @@ import subprocess
 import numpy as np
 
 NUM_CATEGORIES = 8
-# The classes are sorted by name.
-FRAUD = "probability_0"
+FRAUD = "probability_fraud"
 
 
 def generate(num_accounts, num_transactions, seed):
