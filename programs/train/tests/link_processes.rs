@@ -407,7 +407,7 @@ fn a_file_lists_negatives_by_the_ids_of_the_tables() {
     }
     let parts = folder.join("2-parts");
     let error = error_of(&link(&parts, 2, &[&with_file[..], &["--row-numbers"]].concat()));
-    assert!(error.contains("--negative-pairs") && error.contains("whose ids are their row numbers"), "{error}");
+    assert!(error.contains("--negative-pairs") && error.contains("expected the columns src_id and dst_id"), "{error}");
     std::fs::write(&file, "src,dst\nnobody,10\n").expect("a file");
     let error = error_of(&link(&parts, 2, &with_file));
     assert!(error.contains("1 of 1 sources do not exist") && error.contains("nobody (row 1)"), "{error}");
