@@ -217,8 +217,8 @@ fn predictions_of_edges_have_their_times() {
     predicted(&folder.join("timed"), &folder.join("model"), &folder.join("out"), &flags);
     let (header, rows) = csv_lines(&folder.join("out"), 2);
     assert_eq!((header.as_str(), rows.len()), ("src_id,dst_id,src,dst,time,value", NUM_PAYMENTS));
-    let seconds = |row: &Vec<String>| row[4].parse::<usize>().expect("nanoseconds") / 1_000_000_000;
-    let mut found: Vec<usize> = rows.iter().map(seconds).collect();
+    let times = rows.iter().map(|row| row[4].parse::<usize>().expect("nanoseconds"));
+    let mut found: Vec<usize> = times.map(|time| time / 1_000_000_000).collect();
     for (row, &time) in rows.iter().zip(&found) {
         let (from, to, _) = payment(time);
         assert_eq!((row[2].as_str(), row[3].as_str()), (user(from).as_str(), (100 + to).to_string().as_str()));
