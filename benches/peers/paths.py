@@ -172,7 +172,7 @@ def read_until(run: Run) -> Figures:
 
 FEWER_NODES = ("--sampler=labor", "--mixed-precision=bf16", "--feature-dtype=bf16")
 """The flags of `train` that exchange precision and independent neighborhoods for speed."""
-UNTIL_ACCURACY, MOST_EPOCHS = 0.9, 8
+UNTIL_ACCURACY, MOST_EPOCHS = 0.9, 20
 """The share of right validation nodes up to which the paths `ranks-accuracy` train, and the epochs that they may take."""
 
 MODULES = {"dgl": "dgl", "glt": "glt_import"}
