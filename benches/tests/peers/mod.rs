@@ -61,6 +61,24 @@ fn has_namespaces() -> bool {
     })
 }
 
+/// Returns the folder of the programs that scripts run in network namespaces. Otherwise reports that the test is skipped.
+fn programs_for_namespaces(test: &str) -> Option<PathBuf> {
+    let built = programs(&["train", "partition-graph"], test)?;
+    if !python_has(Command::new("python3"), "json", test) {
+        return None;
+    }
+    if !has_namespaces() {
+        skip(Need::Namespaces, test, "`ip netns add` fails");
+        return None;
+    }
+    Some(built)
+}
+
+/// Returns the runs of a contestant that took this time.
+fn runs_of(seconds: f64) -> Value {
+    json!([{ "figures": { "seconds": seconds } }])
+}
+
 /// Writes the table of speeds into a README from results.
 fn write_table(results: &Value, readme: &Path) -> Output {
     let file = readme.with_file_name("filled.json");
@@ -73,13 +91,7 @@ fn the_comparison_runs_with_the_rivals_that_are_installed_and_writes_the_table()
     const TEST: &str = "the_comparison_runs_with_the_rivals_that_are_installed_and_writes_the_table";
     const PATHS: &str =
         "sampling-2,gather-2,step-2,epoch-2,ranks-gather,ranks-train,ranks-accuracy,all-reduce-4096,partition-2";
-    let Some(built) = programs(&["train", "partition-graph"], TEST) else { return };
-    if !python_has(Command::new("python3"), "json", TEST) {
-        return;
-    }
-    if !has_namespaces() {
-        return skip(Need::Namespaces, TEST, "`ip netns add` fails");
-    }
+    let Some(built) = programs_for_namespaces(TEST) else { return };
     let dir = tempfile::tempdir().expect("a temporary folder");
     let bin = dir.path().join("bin");
     std::fs::create_dir(&bin).expect("a folder");
@@ -111,7 +123,6 @@ fn the_comparison_runs_with_the_rivals_that_are_installed_and_writes_the_table()
     let refused = write_table(&results, &readme);
     assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("no successful runs"));
     let paths = results["paths"].as_array_mut().expect("a list of paths");
-    let seconds = |seconds: f64| json!([{ "figures": { "seconds": seconds } }]);
     for path in paths {
         if path["path"] == "ranks-train" {
             path["runs"] = json!({
@@ -119,9 +130,9 @@ fn the_comparison_runs_with_the_rivals_that_are_installed_and_writes_the_table()
                 "edgecut": [{ "figures": { "seconds": 0.5, "cpu_s": 0.4, "received_mb": 39.2, "peak_rss_mb": 1314 } }],
             });
         } else if path["path"].as_str().is_some_and(|name| name.starts_with("ranks-accuracy")) {
-            let fewer = seconds(20.0);
+            let fewer = runs_of(20.0);
             path["runs"] =
-                json!({ "distdgl": seconds(100.0), "edgecut": seconds(50.0), "edgecut, labor and bf16": fewer });
+                json!({ "distdgl": runs_of(100.0), "edgecut": runs_of(50.0), "edgecut, labor and bf16": fewer });
         }
     }
     succeeded(&write_table(&results, &readme));
@@ -197,13 +208,7 @@ fn number_at(results: &Value, pointer: &str) -> f64 {
 #[test]
 fn plans_of_clusters_are_compared_with_trainings_on_limited_links() {
     const TEST: &str = "plans_of_clusters_are_compared_with_trainings_on_limited_links";
-    let Some(built) = programs(&["train", "partition-graph"], TEST) else { return };
-    if !python_has(Command::new("python3"), "json", TEST) {
-        return;
-    }
-    if !has_namespaces() {
-        return skip(Need::Namespaces, TEST, "`ip netns add` fails");
-    }
+    let Some(built) = programs_for_namespaces(TEST) else { return };
     let dir = tempfile::tempdir().expect("a temporary folder");
     let work = dir.path().join("work");
     // The second link is a switch of the script, which delays frames.

@@ -33,7 +33,7 @@ fn a_plan_is_measured_by_the_processes_of_one_machine() {
     assert!(number_of(profile, "measured_steps") >= 8.0, "{profile}");
     assert!(measured > 32.0 && number_of(profile, "batch_bytes") > 4.0 * measured, "{profile}");
 
-    // The measured rows are those of the first epoch of a training, whose batches do not depend on their makers. The first batch
+    // The rows are measured in the first epoch of a training, whose batches do not depend on their makers. The first batch
     // is not measured.
     let mut trains = node(&parts.path);
     trains
