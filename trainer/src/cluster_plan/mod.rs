@@ -25,10 +25,11 @@
 //!   * G / B`.
 //!
 //! A rank makes `A` batches at the same time, while another one waits for its step. They share the cores and the link. The time
-//! of a batch is the cycle time of a closed queueing network with `A + 1` customers, two queues and the delays, by mean value analysis (M.
-//! Reiser and S. S. Lavenberg, "Mean-value analysis of closed multichain queuing networks", 1980; the cores as in A. Seidmann, P.
-//! J. Schweitzer and S. Shalev-Oren, "Computerized closed queueing network models of flexible manufacturing systems", 1987), and
-//! at least the time of a step. The first batch of an epoch takes the time of all of its parts.
+//! of a batch is the time between two batches that leave a closed queueing network with `A + 1` customers, two queues and the
+//! delays, by mean value analysis (M. Reiser and S. S. Lavenberg, "Mean-value analysis of closed multichain queuing networks",
+//! 1980; the cores as in A. Seidmann, P. J. Schweitzer and S. Shalev-Oren, "Computerized closed queueing network models of
+//! flexible manufacturing systems", 1987), and at least the time of a step. The first batch of an epoch takes the time of all of
+//! its parts.
 //!
 //! Not counted: rows that several batches need at the same time and that are fetched once, evaluations and checkpoints, and
 //! ranks that are slower than others.
