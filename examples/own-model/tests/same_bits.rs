@@ -14,7 +14,7 @@ fn train_program() -> PathBuf {
         let profile = if folder.ends_with("release") { "release" } else { "dev" };
         let target = folder.parent().expect("the target folder");
         run(Command::new(env!("CARGO"))
-            .args(["build", "--locked", "--package", "edgecut-trainer", "--bin", "train", "--profile", profile])
+            .args(["build", "--locked", "--package", "edgecut-train", "--bin", "train", "--profile", profile])
             .arg("--target-dir")
             .arg(target));
     }
