@@ -5,7 +5,7 @@
 #   scripts/beyond_memory.sh /data/large 5000000 16 32 512MiB --method ldg
 #   PARTS=2 TRAIN=3072MiB scripts/beyond_memory.sh /data/large 5000000 16 32 512MiB
 #
-# Build the programs first: cargo build --release --bins && cargo build --release -p edgecut-graph --example generate_npy
+# Build the programs first: cargo build --release --bins && cargo build --release --example generate_npy
 # LIMIT has the unit MiB. FLAGS are flags of partition-graph. The cgroup has an eighth more memory than LIMIT, which it
 # shares with the page cache. PARTS is the number of parts, 4 by default. With TRAIN, a process per part then trains for two
 # epochs in a cgroup of that size of its own. Without root or a writable memory cgroup, the program runs outside of a cgroup, and

@@ -8,7 +8,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-python3}
 
-# The wheel takes the programs that are built already.
+# The wheel takes the programs and the libraries that are built already.
+export MATURIN_PEP517_ARGS="--features unified"
 EDGECUT_PROGRAMS=${EDGECUT_BIN:-$PWD/target/release} "$python" -m pip install --quiet pytest mypy==2.4.1 safetensors ./python
 "$("$python" -c 'import sysconfig; print(sysconfig.get_path("scripts"))')/edgecut" help train node >/dev/null
 (cd python/tests && "$python" -m pytest -q -p no:cacheprovider --durations=3)
