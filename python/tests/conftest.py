@@ -70,7 +70,7 @@ def free_ports(number):
     They are below the ports that Linux gives to sockets that ask for any port, and no other call returns them until this
     process ends.
     """
-    first, num_ports = 20_000, 12_000
+    first, num_ports = 20_000, 9_000
     found = []
     for offset in range(num_ports):
         port = first + (os.getpid() * 97 + offset) % num_ports

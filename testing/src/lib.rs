@@ -139,8 +139,8 @@ pub fn free_port() -> u16 {
 /// returns them, so programs that a test starts later can listen there.
 ///
 /// The port of a listener that was closed is not free for long: the system may give it to the next socket that asks for
-/// any port, or to an outgoing connection. The ports here are below the ones that Linux gives to such sockets. A UDP socket
-/// with the same number reserves a port among tests.
+/// any port, or to an outgoing connection. The ports here are below the ones that Linux gives to such sockets, and below the
+/// ones of the guide's commands, which run beside the tests. A UDP socket with the same number reserves a port among tests.
 ///
 /// A listener would not be the right probe: a process that another test starts at that moment has a copy of it until it
 /// runs its own program, and the port would be in use so long. A socket that is bound, and does not listen, does no harm.
@@ -149,7 +149,7 @@ pub fn free_port() -> u16 {
 /// If there are no such ports.
 pub fn free_ports(count: usize) -> Vec<u16> {
     const FIRST: u16 = 20_000;
-    const NUM_PORTS: u16 = 12_000;
+    const NUM_PORTS: u16 = 9_000;
     static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
     // Processes start at different ports, so that few of their attempts meet.
