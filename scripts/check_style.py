@@ -25,6 +25,7 @@ TUPLE_PARAMETER = re.compile(r"\bfn \w+[^{;]*?[(,]\s*&?\([\w\s,&]+\): ")
 # Functions that find a port, and statements that ask a listener for its port and close it.
 FREE_PORT = re.compile(r"\bfn (?:free|unused)_ports?\b|TcpListener::bind\([^;{}]*\)[^;{}]*\.local_addr\(\)", re.S)
 EXECUTABLE = re.compile(r"from_mode\(0o7[0-7]*[1357]")
+TEST = re.compile(r"^\s*#\[(?:tokio::)?test\]", re.M)
 PUBLIC = re.compile(r"^\s*pub (?:const fn|async fn|unsafe fn|fn|struct|enum|trait|type)\b")
 
 # The crates of the workspace, except examples. Their messages must not end them when nobody reads any more.
@@ -54,6 +55,8 @@ LIMITS = {
     "ports that are only free for a moment": 3,
     # Modules are the folders and files below `src`. Modules that import each other cannot be read or moved separately.
     "modules that import themselves over others": 0,
+    # Cargo compiles no tests of a program or library with `test = false`.
+    "tests that are not compiled": 0,
 }
 # The most places that an error lists.
 MOST_PLACES = 40
@@ -97,6 +100,7 @@ def count(folder):
         "files that are made executable": 0,
         "ports that are only free for a moment": 0,
         "modules that import themselves over others": 0,
+        "tests that are not compiled": 0,
         "public items": 0,
         "public items with an example": 0,
     }
@@ -149,6 +153,12 @@ def count(folder):
                 note("functions with more than 6 parameters", path, text.count("\n", 0, function.start()) + 1)
         for function in TUPLE_PARAMETER.finditer(text):
             note("functions that take a tuple apart", path, text.count("\n", 0, function.start()) + 1)
+    for manifest in sorted(folder.rglob("Cargo.toml")):
+        if SKIPPED.intersection(manifest.relative_to(folder).parts) or "\ntest = false\n" not in manifest.read_text():
+            continue
+        for path in rust_files(manifest.parent / "src"):
+            for match in TEST.finditer(path.read_text()):
+                note("tests that are not compiled", path, match.string.count("\n", 0, match.start()) + 1)
     for place in circular_modules(folder):
         totals["modules that import themselves over others"] += 1
         found["modules that import themselves over others"].append(place)
