@@ -1,22 +1,17 @@
-//! Tests of the program `train` with real processes and real sockets, including failures.
+//! Tests of the program `train` with real processes and real sockets.
 
-use crate::programs;
-
+use crate::programs::{
+    Folder, Process, assert_error, assert_refused, assert_same, end, entry, fake_parts, json_of, metrics_lines, node,
+    number_of, parts, random_graph, run, stderr, succeeded, train, train_or_evaluate, typed_parts, written_by,
+};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
-use edgecut_testing::{free_port, python_has};
-use programs::{
-    Folder, Process, assert_error, assert_refused, assert_same, children_of, end, entry, error_of, fake_parts, json_of,
-    metrics_lines, node, number_of, parts, program, random_graph, rank, run, send, start_training, stderr, succeeded,
-    train, train_or_evaluate, typed_parts, wait_until,
-};
-use rustix::process::Signal;
+use edgecut_testing::free_port;
 use serde_json::{Value, json};
 use std::io::Read;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 #[test]
 fn two_processes_train_and_say_how_it_went() {
@@ -215,40 +210,12 @@ fn torchrun_variables_place_a_rank_and_pyg_spelling_is_taken() {
 }
 
 #[test]
-fn sampled_batches_do_not_depend_on_the_parts() {
-    let dir = Folder::new();
-    let seeds = dir.join("seeds.npy");
-    let ids: Vec<i64> = (0..100).map(|i| (i * 7 + 3) % 600).collect();
-    edgecut_graph::write_npy(&seeds, &[100], &ids).expect("write the seeds");
-    let sample = |num_parts: u32, processes: u32, extra: &[&str]| -> Vec<Vec<u8>> {
-        let parts = parts(num_parts, 3);
-        let out = dir.join(format!("out-{num_parts}-{processes}-{}", extra.len()));
-        let mut command = train("sample", &parts.path);
-        command.args(["--nproc-per-node", &processes.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
-        command.arg(&out).args(extra);
-        succeeded(run(&mut command));
-        let files = std::fs::read_dir(&out).expect("read the folder");
-        let mut names: Vec<PathBuf> = files.map(|entry| entry.expect("a file").path()).collect();
-        names.sort();
-        assert!(names[0].ends_with("batch_00000.npz"));
-        names.iter().map(|name| std::fs::read(name).expect("read a batch")).collect()
-    };
-    let given = ["--seeds", seeds.to_str().expect("a UTF-8 path")];
-    let one = sample(1, 1, &given);
-    assert_eq!(one.len(), 7);
-    for (num_parts, processes) in [(3, 3), (3, 2), (3, 1), (2, 3)] {
-        assert_eq!(sample(num_parts, processes, &given), one, "byte for byte");
-    }
-    assert_eq!(sample(2, 2, &["--num-batches", "5"]).len(), 5, "counted over all ranks");
-}
-
-#[test]
 fn features_converted_in_files_and_at_the_start_are_the_same() {
     let dir = Folder::new();
     let seeds = dir.join("seeds.npy");
     edgecut_graph::write_npy(&seeds, &[90], &(0..90).map(|i| i * 7 % 300).collect::<Vec<i64>>()).expect("seeds");
     let batches = |graph: &edgecut_graph::Dataset, num_parts: u32, nproc: &str, dtypes: &str| -> Vec<Vec<u8>> {
-        let parts = programs::written_by(graph, num_parts);
+        let parts = written_by(graph, num_parts);
         let out = dir.join("out");
         let mut command = train("sample", &parts.path);
         command.args(["--nproc-per-node", nproc, "--batch-size", "16", "--overwrite"]);
@@ -272,7 +239,7 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
         assert_eq!(batches(&graph, 2, "4", dtypes), expected, "{dtypes} at the start, on four ranks");
         assert_eq!(batches(&stored, 3, "3", ""), expected, "{dtypes} in files, on three parts");
     }
-    let parts = programs::written_by(&graph, 2);
+    let parts = written_by(&graph, 2);
     for (dtypes, status, why) in [
         ("f64", 2, "unknown type of features \"f64\": expected f32, f16, bf16 or int8"),
         (
@@ -285,57 +252,6 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
         command.args(["--nproc-per-node", "2", "--feature-dtype", dtypes, "--out"]).arg(dir.join("wrong"));
         let output = run(&mut command);
         assert_refused(&output, status, &[why]);
-    }
-}
-
-#[test]
-fn a_feature_that_one_rank_cannot_convert_is_the_error_of_all() {
-    let options = FakeOptions { avg_num_nodes: 300, avg_degree: 5.0, ..FakeOptions::default() };
-    let mut graph = fake_hetero(&options).expect("a graph");
-    let mut values = vec![1.0; 300 * 3];
-    values[299 * 3 + 1] = 70_000.0;
-    graph.node_types[0].features = Some(edgecut_graph::Features::F32 { values: values.into(), dim: 3 });
-    let parts = programs::written_by(&graph, 2);
-    let mut command = train("sample", &parts.path);
-    command.args(["--nproc-per-node", "2", "--feature-dtype", "f16", "--out"]).arg(parts.path.join("../out"));
-    let output = run(&mut command);
-    assert!(!output.status.success());
-    let said = stderr(&output);
-    assert!(said.contains("node type v0: feature 1 of row ") && said.contains("is 70000, which f16 cannot"), "{said}");
-    assert!(!said.contains("TMPDIR"), "{said}");
-}
-
-#[test]
-fn sampled_batches_of_several_types_do_not_depend_on_the_parts() {
-    let dir = Folder::new();
-    let sample = |num_parts: u32, out: &str, extra: &[&str]| -> Output {
-        let parts = typed_parts(num_parts);
-        let mut command = program();
-        command.args(["sample", "--dataset-root-dir"]).arg(&parts.path);
-        command.args(["--nproc-per-node", &num_parts.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
-        run(command.arg(dir.join(out)).args(extra))
-    };
-    let seeds = dir.join("seeds.npy");
-    edgecut_graph::write_npy(&seeds, &[40], &(0..40).map(|i| (i * 7 + 3) % 300).collect::<Vec<i64>>()).expect("seeds");
-    let given = ["--seeds", seeds.to_str().expect("a UTF-8 path"), "--num-neighbors", "e1=4,2;v2__e4__v0=3,0;2,2"];
-    let batches = |num_parts: u32, out: &str| -> Vec<Vec<u8>> {
-        succeeded(sample(num_parts, out, &given));
-        (0..3).map(|k| std::fs::read(dir.join(out).join(format!("batch_{k:05}.npz"))).expect("a batch")).collect()
-    };
-    let one = batches(1, "one");
-    assert_eq!(batches(3, "three"), one, "byte for byte");
-    let names = |name: &str| one[0].windows(name.len()).any(|bytes| bytes == name.as_bytes());
-    for name in ["seeds.npy", "y.npy", "v0/x.npy", "v1/x.npy", "v2/input_nodes.npy", "v2__e4__v0/indices.npy"] {
-        assert!(names(name), "{name}");
-    }
-    assert!(!names("v2/x.npy"), "v2 has no features");
-    for (flags, why) in [
-        (&["--seed-type", "paper"][..], "--seed-type paper: dataset fake-hetero has node types v0, v1, v2"),
-        (&["--num-neighbors", "cites=2;3"], "names edge type cites, but the graph has v0__e0__v1, "),
-        (&["--num-neighbors", "e0=2"], "nothing for edge type v1__e1__v0"),
-    ] {
-        let output = sample(1, "wrong", flags);
-        assert!(!output.status.success() && stderr(&output).contains(why), "{}", stderr(&output));
     }
 }
 
@@ -379,71 +295,6 @@ fn node_types_without_features_have_embeddings_that_are_saved_and_loaded() {
 }
 
 #[test]
-fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
-    let parts = fake_parts(2);
-    let file = |name: &str| parts.path.with_file_name(name);
-    let (model, metrics) = (file("model.safetensors"), file("metrics.jsonl"));
-    let attempt = |attempt: &str, flags: &[&str]| {
-        let mut command = train("node", &parts.path);
-        command.args(["--hidden-channels", "16", "--batch-size", "32", "--dropout", "0", "--nproc-per-node", "2"]);
-        command.arg("--metrics").arg(&metrics).arg("--save-model").arg(&model).args(flags);
-        let output = succeeded(run(command.env("EDGECUT_RESTART_COUNT", attempt).env("EDGECUT_RUN_ID", "test")));
-        let lines = metrics_lines(&metrics);
-        let attempts: Vec<u64> = lines.iter().filter_map(|line| line["attempt"].as_u64()).collect();
-        (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
-    };
-    let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
-    // The partition, four epochs, the confusion matrix, the scores of classes and the result.
-    assert_eq!(attempts, [0; 8]);
-    // One epoch with a learning rate near zero gives a worse model.
-    let worse = ["--num-epochs", "1", "--lr", "1e-9", "--seed", "9"];
-    let (attempts, kept, said) = attempt("1", &worse);
-    assert_eq!(attempts, [[0; 8].as_slice(), &[1; 5]].concat());
-    assert!(kept == good && said.contains("the model of attempt 0"), "{said}");
-    let (attempts, replaced, _) = attempt("0", &worse);
-    assert_eq!(attempts, [0; 5], "a fresh start replaces both");
-    assert!(replaced != good);
-}
-
-#[test]
-fn a_model_that_cannot_be_saved_is_refused_before_the_training() {
-    let parts = parts(1, 3);
-    let link = parts.path.with_file_name("link");
-    std::os::unix::fs::symlink("/dev/full", &link).expect("a link");
-    let absent = parts.path.join("absent/model");
-    for (path, why) in [
-        (link.as_path(), "it is a device"),
-        (parts.path.as_path(), "it is a directory"),
-        (absent.as_path(), "No such file or directory"),
-    ] {
-        let error = error_of(&run(node(&parts.path).args(["--num-epochs", "100000", "--save-model"]).arg(path)));
-        assert!(error.contains("--save-model") && error.contains(why), "{error}");
-    }
-    assert!(link.is_symlink());
-}
-
-#[test]
-fn python_reads_batches_as_the_readme_shows() {
-    if !python_has(Command::new("python3"), "numpy", "python_reads_batches_as_the_readme_shows") {
-        return;
-    }
-    let dir = Folder::new();
-    let parts = parts(2, 3);
-    let mut command = train("sample", &parts.path);
-    command.args(["--nproc-per-node", "2", "--batch-size", "16", "--num-batches", "2", "--out", "data/batches"]);
-    succeeded(run(command.current_dir(dir.path())));
-    let blocks = include_str!("../../../docs/src/batches.md").split("```python\n").skip(1);
-    let mut blocks = blocks.filter_map(|block| block.split("```").next()).filter(|block| block.contains("np.load"));
-    let shown = blocks.next().expect("the guide shows how to read a batch");
-    let checks = "assert edge_index.shape[1] > 0 and edge_index.max() < len(x) and len(y) == len(seeds) == 16\n\
-                  assert batch['hop_offsets'].tolist()[0] == 16 and batch['hop_offsets'][-1] == len(x)\n\
-                  assert x.dtype == np.float32 and rows.max() < batch['hop_offsets'][-2]";
-    let mut python = Command::new("python3");
-    python.args(["-c", &format!("{shown}\n{checks}")]).current_dir(dir.path());
-    succeeded(python.output().expect("run Python"));
-}
-
-#[test]
 fn a_job_goes_on_when_nobody_reads_its_output() {
     let parts = fake_parts(2);
     let metrics = parts.path.join("../metrics.jsonl");
@@ -470,146 +321,6 @@ fn a_job_goes_on_when_nobody_reads_its_output() {
     let output = run(&mut command);
     assert_eq!(output.status.code(), Some(1));
     assert_error(&output, &["print the result to standard output", "space"]);
-}
-
-#[test]
-fn a_killed_rank_ends_the_others_with_its_name() {
-    let parts = parts(3, 4);
-    let port = free_port();
-    let metrics = parts.path.join("../metrics.jsonl");
-    let mut children: Vec<Process> = (0..3)
-        .map(|k| {
-            let mut command = rank(&parts.path, k, 3, port);
-            command.args(["--num-epochs", "1000000", "--metrics"]).arg(&metrics);
-            Process::start(&mut command)
-        })
-        .collect();
-    // Once an epoch is reported, the job is training the next ones.
-    let has_two_lines = || std::fs::read_to_string(&metrics).unwrap_or_default().lines().count() >= 2;
-    wait_until(has_two_lines, || "training did not start".into());
-    children[1].kill().expect("kill -9 rank 1");
-    for (k, child) in children.into_iter().enumerate() {
-        let output = end(child);
-        if k != 1 {
-            let error = error_of(&output);
-            assert!(error.contains("rank 1 at 127.0.0.1"), "rank {k}: {error}");
-            assert_eq!(output.status.code(), Some(3));
-        }
-    }
-}
-
-#[test]
-fn a_rank_that_never_starts_is_named() {
-    let parts = parts(2, 5);
-    let mut command = rank(&parts.path, 0, 2, free_port());
-    command.args(["--rendezvous-timeout", "2"]);
-    assert_error(&run(&mut command), &["rank 1 has not joined"]);
-}
-
-#[test]
-fn a_missing_master_is_named() {
-    let parts = parts(2, 5);
-    let port = free_port();
-    let mut command = rank(&parts.path, 1, 2, port);
-    command.args(["--rendezvous-timeout", "2"]);
-    assert_error(&run(&mut command), &[&format!("127.0.0.1:{port}")]);
-}
-
-#[test]
-fn ranks_of_different_partitionings_do_not_start() {
-    let these = parts(2, 6);
-    let others = parts(2, 7);
-    let port = free_port();
-    let children = [rank(&these.path, 0, 2, port), rank(&others.path, 1, 2, port)];
-    let started = children.map(|mut command| Process::start(&mut command));
-    for child in started {
-        assert_error(&end(child), &["another partitioning"]);
-    }
-}
-
-#[test]
-fn ranks_with_different_flags_do_not_start() {
-    let parts = parts(2, 6);
-    let port = free_port();
-    let mut other = rank(&parts.path, 1, 2, port);
-    other.args(["--num-epochs", "77"]);
-    let started = [rank(&parts.path, 0, 2, port), other].map(|mut command| Process::start(&mut command));
-    for child in started {
-        assert_error(&end(child), &["--num-epochs is 77 on rank 1"]);
-    }
-}
-
-#[test]
-fn a_wrong_token_is_said_on_both_sides() {
-    let parts = parts(2, 8);
-    let port = free_port();
-    let start = |k: usize, token: &str| {
-        let mut command = rank(&parts.path, k, 2, port);
-        Process::start(command.args(["--rendezvous-timeout", "8"]).env("EDGECUT_TOKEN", token))
-    };
-    let children = [start(0, "0123456789-right"), start(1, "0123456789-wrong")];
-    for child in children {
-        let error = error_of(&end(child));
-        assert!(error.contains("token"), "{error}");
-        assert!(!error.contains("right") && !error.contains("wrong"), "the secret stays secret: {error}");
-    }
-}
-
-#[test]
-fn a_damaged_part_is_named_on_all_ranks_and_nothing_is_written() {
-    let features = "part_1/nodes/node/features.npy";
-    // A wrong file size is always detected; a flipped bit only with checksums.
-    for (damage, flags, why) in [("truncate", &[][..], "truncated"), ("flip", &["--verify"], "corrupt")] {
-        let parts = parts(2, 9);
-        let file = parts.path.join(features);
-        let mut bytes = std::fs::read(&file).expect("read the features");
-        match damage {
-            "truncate" => bytes.truncate(bytes.len() - 5),
-            _ => *bytes.last_mut().expect("a byte") ^= 1,
-        }
-        std::fs::write(&file, bytes).expect("damage the features");
-        let model = parts.path.join("../model.safetensors");
-        let port = free_port();
-        let started = [0, 1].map(|k| {
-            let mut command = rank(&parts.path, k, 2, port);
-            Process::start(command.args(flags).arg("--save-model").arg(&model))
-        });
-        for child in started {
-            assert_error(&end(child), &[features, why]);
-        }
-        assert!(!model.exists());
-    }
-}
-
-#[test]
-fn a_port_in_use_is_named() {
-    let parts = parts(2, 10);
-    let holder = TcpListener::bind(("127.0.0.1", 0)).expect("hold a port");
-    let port = holder.local_addr().expect("its address").port();
-    assert_error(&run(&mut rank(&parts.path, 0, 2, port)), &[&format!("127.0.0.1:{port}"), "--master-port"]);
-}
-
-#[test]
-fn wrong_flags_end_with_status_2_and_say_what_to_do() {
-    let parts = parts(2, 11);
-    for (flags, what) in [
-        (&["--num-neighbors", "5,3,2", "--num-layers", "2"][..], "3 fan-outs"),
-        (&["--eval-num-neighbors", "-1"], "1 fan-outs"),
-        (&["--num-neighbors=-2,1"], "fan-out"),
-        (&["--num-nodes", "2"], "--node-rank is missing"),
-        (&["--nproc-per-node", "2000"], "too many for the"),
-        (&["--model", "sage", "--heads", "2"], "--heads has no effect on --model sage"),
-        (&["--model", "gat", "--num-bases", "2"], "choose --model rgcn"),
-        (&["--dataset", "another"], "are of dataset random"),
-        (&["--lr", "-1"], "-1 is not a finite number"),
-        (&["--num-nodes", "2", "--node-rank", "2"], "must be less than --num-nodes"),
-        (&["--dropout", "1.5"], "1.5"),
-        (&["--lr", "NaN"], "NaN"),
-        (&["--batch-size", "0"], "batch-size"),
-    ] {
-        let output = run(program().args(["node", "--dataset-root-dir"]).arg(&parts.path).args(flags));
-        assert_refused(&output, 2, &[what]);
-    }
 }
 
 #[test]
@@ -654,65 +365,6 @@ fn the_commands_of_pygs_and_dgls_tutorials_train() {
 }
 
 #[test]
-fn a_file_of_flags_repeats_a_run() {
-    let parts = fake_parts(2);
-    let file = |name: &str| parts.path.with_file_name(name);
-    let given = file("run.yaml");
-    std::fs::write(&given, "training:\n  hidden_size: 16\n  num_epochs: 9\n  lr: 0.02\n  num_neighbors: [4, 3]\n")
-        .expect("write the flags");
-    let result = |command: &mut Command| -> Value { json_of(run(command.args(["--nproc-per-node", "2", "--json"]))) };
-    // A flag on the command line takes precedence over the file.
-    let mut first = train("node", &parts.path);
-    let metrics = file("metrics.jsonl");
-    let trained = result(first.arg("--config").arg(&given).args(["--num-epochs", "3", "--metrics"]).arg(&metrics));
-    let lines = std::fs::read_to_string(&metrics).expect("the metrics");
-    assert_eq!(lines.matches("\"event\":\"epoch\"").count(), 3, "{lines}");
-    let written = file("metrics.jsonl.config.yaml");
-    let text = std::fs::read_to_string(&written).expect("the flags of the run");
-    // `train` sets other fan-outs on the command line.
-    assert!(text.contains("hidden-channels: 16") && text.contains("num-neighbors: \"5,3\""), "{text}");
-    let mut again = program();
-    again.args(["node", "--json", "--config"]).arg(&written);
-    assert!(text.contains("nproc-per-node: \"2\""), "{text}");
-    assert_eq!(json_of(run(&mut again)), trained, "the file has all flags of the run");
-    std::fs::write(&given, "num_epoch: 9\n").expect("write the flags");
-    let wrong = run(train("node", &parts.path).arg("--config").arg(&given));
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(stderr(&wrong).contains("run.yaml, line 1: there is no flag --num-epoch"), "{}", stderr(&wrong));
-}
-
-#[test]
-fn tensorboard_reads_the_events_of_a_run() {
-    const SCALARS: &str = "
-import sys
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-events = EventAccumulator(sys.argv[1])
-events.Reload()
-for tag in ['train/loss', 'valid/accuracy']:
-    print(' '.join(f'{e.step}:{e.value:.6f}' for e in events.Scalars(tag)))
-";
-    let module = "tensorboard.backend.event_processing.event_accumulator";
-    if !python_has(Command::new("python3"), module, "tensorboard_reads_the_events_of_a_run") {
-        return;
-    }
-    let parts = fake_parts(2);
-    let events = parts.path.with_file_name("events");
-    let metrics = parts.path.with_file_name("metrics.jsonl");
-    let mut command = node(&parts.path);
-    command.args(["--nproc-per-node", "2", "--num-epochs", "3", "--tensorboard"]).arg(&events);
-    succeeded(run(command.arg("--metrics").arg(&metrics)));
-    let read = Command::new("python3").args(["-c", SCALARS]).arg(&events).output().expect("run Python");
-    assert!(read.status.success(), "{}", stderr(&read));
-    let lines = metrics_lines(&metrics);
-    let of_epochs = |key: &str| {
-        let value = |line: &Value| format!("{}:{:.6}", line["epoch"], line[key].as_f64().expect("a number") as f32);
-        lines[1..4].iter().map(value).collect::<Vec<_>>().join(" ")
-    };
-    let expected = format!("{}\n{}\n", of_epochs("loss"), of_epochs("valid_acc"));
-    assert_eq!(String::from_utf8_lossy(&read.stdout), expected);
-}
-
-#[test]
 fn any_number_of_processes_trains_on_any_number_of_parts() {
     for (num_parts, processes) in [(3, "1"), (3, "2"), (2, "3")] {
         let parts = fake_parts(num_parts);
@@ -726,18 +378,4 @@ fn any_number_of_processes_trains_on_any_number_of_parts() {
     }
     let parts = parts(3, 12);
     assert_error(&run(&mut node(parts.path.parent().expect("a folder"))), &["META.json is missing"]);
-}
-
-#[test]
-fn an_interrupt_ends_all_processes_of_the_node() {
-    let parts = parts(2, 13);
-    let metrics = parts.path.join("../metrics.jsonl");
-    let parent = start_training(node(&parts.path).args(["--nproc-per-node", "2"]), &metrics);
-    let children = children_of(parent.id());
-    assert_eq!(children.len(), 2);
-    send(Signal::INT, parent.id());
-    assert_eq!(end(parent).status.code(), Some(130));
-    for child in children {
-        assert!(!Path::new(&format!("/proc/{child}")).exists(), "process {child} is left behind");
-    }
 }

@@ -1,0 +1,92 @@
+//! Tests of the files of a run of `train`: flags, metrics and events.
+
+use crate::programs::{fake_parts, json_of, metrics_lines, node, program, run, stderr, succeeded, train};
+use edgecut_testing::python_has;
+use serde_json::Value;
+use std::process::Command;
+
+#[test]
+fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
+    let parts = fake_parts(2);
+    let file = |name: &str| parts.path.with_file_name(name);
+    let (model, metrics) = (file("model.safetensors"), file("metrics.jsonl"));
+    let attempt = |attempt: &str, flags: &[&str]| {
+        let mut command = train("node", &parts.path);
+        command.args(["--hidden-channels", "16", "--batch-size", "32", "--dropout", "0", "--nproc-per-node", "2"]);
+        command.arg("--metrics").arg(&metrics).arg("--save-model").arg(&model).args(flags);
+        let output = succeeded(run(command.env("EDGECUT_RESTART_COUNT", attempt).env("EDGECUT_RUN_ID", "test")));
+        let lines = metrics_lines(&metrics);
+        let attempts: Vec<u64> = lines.iter().filter_map(|line| line["attempt"].as_u64()).collect();
+        (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
+    };
+    let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
+    // The partition, four epochs, the confusion matrix, the scores of classes and the result.
+    assert_eq!(attempts, [0; 8]);
+    // One epoch with a learning rate near zero gives a worse model.
+    let worse = ["--num-epochs", "1", "--lr", "1e-9", "--seed", "9"];
+    let (attempts, kept, said) = attempt("1", &worse);
+    assert_eq!(attempts, [[0; 8].as_slice(), &[1; 5]].concat());
+    assert!(kept == good && said.contains("the model of attempt 0"), "{said}");
+    let (attempts, replaced, _) = attempt("0", &worse);
+    assert_eq!(attempts, [0; 5], "a fresh start replaces both");
+    assert!(replaced != good);
+}
+
+#[test]
+fn a_file_of_flags_repeats_a_run() {
+    let parts = fake_parts(2);
+    let file = |name: &str| parts.path.with_file_name(name);
+    let given = file("run.yaml");
+    std::fs::write(&given, "training:\n  hidden_size: 16\n  num_epochs: 9\n  lr: 0.02\n  num_neighbors: [4, 3]\n")
+        .expect("write the flags");
+    let result = |command: &mut Command| -> Value { json_of(run(command.args(["--nproc-per-node", "2", "--json"]))) };
+    // A flag on the command line takes precedence over the file.
+    let mut first = train("node", &parts.path);
+    let metrics = file("metrics.jsonl");
+    let trained = result(first.arg("--config").arg(&given).args(["--num-epochs", "3", "--metrics"]).arg(&metrics));
+    let lines = std::fs::read_to_string(&metrics).expect("the metrics");
+    assert_eq!(lines.matches("\"event\":\"epoch\"").count(), 3, "{lines}");
+    let written = file("metrics.jsonl.config.yaml");
+    let text = std::fs::read_to_string(&written).expect("the flags of the run");
+    // `train` sets other fan-outs on the command line.
+    assert!(text.contains("hidden-channels: 16") && text.contains("num-neighbors: \"5,3\""), "{text}");
+    let mut again = program();
+    again.args(["node", "--json", "--config"]).arg(&written);
+    assert!(text.contains("nproc-per-node: \"2\""), "{text}");
+    assert_eq!(json_of(run(&mut again)), trained, "the file has all flags of the run");
+    std::fs::write(&given, "num_epoch: 9\n").expect("write the flags");
+    let wrong = run(train("node", &parts.path).arg("--config").arg(&given));
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("run.yaml, line 1: there is no flag --num-epoch"), "{}", stderr(&wrong));
+}
+
+#[test]
+fn tensorboard_reads_the_events_of_a_run() {
+    const SCALARS: &str = "
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1])
+events.Reload()
+for tag in ['train/loss', 'valid/accuracy']:
+    print(' '.join(f'{e.step}:{e.value:.6f}' for e in events.Scalars(tag)))
+";
+    let module = "tensorboard.backend.event_processing.event_accumulator";
+    if !python_has(Command::new("python3"), module, "tensorboard_reads_the_events_of_a_run") {
+        return;
+    }
+    let parts = fake_parts(2);
+    let events = parts.path.with_file_name("events");
+    let metrics = parts.path.with_file_name("metrics.jsonl");
+    let mut command = node(&parts.path);
+    command.args(["--nproc-per-node", "2", "--num-epochs", "3", "--tensorboard"]).arg(&events);
+    succeeded(run(command.arg("--metrics").arg(&metrics)));
+    let read = Command::new("python3").args(["-c", SCALARS]).arg(&events).output().expect("run Python");
+    assert!(read.status.success(), "{}", stderr(&read));
+    let lines = metrics_lines(&metrics);
+    let of_epochs = |key: &str| {
+        let value = |line: &Value| format!("{}:{:.6}", line["epoch"], line[key].as_f64().expect("a number") as f32);
+        lines[1..4].iter().map(value).collect::<Vec<_>>().join(" ")
+    };
+    let expected = format!("{}\n{}\n", of_epochs("loss"), of_epochs("valid_acc"));
+    assert_eq!(String::from_utf8_lossy(&read.stdout), expected);
+}
