@@ -23,7 +23,7 @@ pub use task::EdgeTask;
 use crate::error::{ModelError, TrainError};
 use crate::fit::FitConfig;
 use crate::model_file::{LoadableConfig, ModelSettings, TaskKind};
-use crate::models::{EdgeModel, EdgeModelConfig, NetworkConfig};
+use crate::models::{EdgeModel, EdgeModelConfig, NetworkConfig, settings_with_entry};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
 use crate::seed_task::{SeedTask, Setup};
@@ -109,7 +109,7 @@ impl LoadableConfig for EdgeModelConfig {
     type Model<B: Backend> = EdgeModel<B>;
 
     fn from_json(json: &str) -> serde_json::Result<Self> {
-        EdgeModelConfig::from_json(json)
+        settings_with_entry(json, "edge_decoder")
     }
 
     fn validate(&self) -> Result<(), ModelError> {

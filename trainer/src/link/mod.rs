@@ -45,7 +45,7 @@ pub use task::LinkTask;
 use crate::error::{ModelError, TrainError};
 use crate::fit::FitConfig;
 use crate::model_file::{LoadableConfig, ModelSettings, TaskKind};
-use crate::models::{LinkModel, LinkModelConfig, NetworkConfig};
+use crate::models::{LinkModel, LinkModelConfig, NetworkConfig, settings_with_entry};
 use crate::seed_task::{SeedTask, Setup};
 use burn::tensor::backend::Backend;
 use edgecut_dist_sampler::DistGraph;
@@ -130,7 +130,7 @@ impl LoadableConfig for LinkModelConfig {
     type Model<B: Backend> = LinkModel<B>;
 
     fn from_json(json: &str) -> serde_json::Result<Self> {
-        LinkModelConfig::from_json(json)
+        settings_with_entry(json, "decoder")
     }
 
     fn validate(&self) -> Result<(), ModelError> {
