@@ -84,10 +84,6 @@
 //!         let layer = SageConvConfig::new(self.num_features, self.num_classes).init(&mut WeightInit::new(0), device);
 //!         Ok(Model { layer })
 //!     }
-//!
-//!     fn embedded(&self) -> Vec<(&str, usize)> {
-//!         Vec::new()
-//!     }
 //! }
 //! # #[derive(Module, Debug)]
 //! # struct Model<B: Backend> {

@@ -1,19 +1,20 @@
 //! The training functions, compiled for each backend.
 
-use crate::edge::{EdgeOutputs, EdgePredictionConfig, EdgeTrainingConfig, FittedEdgeModel};
+use crate::edge::{EdgeOutputs, EdgePredictionConfig};
 use crate::error::ModelFileError;
-use crate::graph::{CrossValidationResult, FittedGraphModel, GraphSplit, GraphTrainingConfig, Protocol};
+use crate::graph::{CrossValidationResult, GraphTrainingConfig, Protocol};
 use crate::inference::{
     ExplanationConfig, ExplanationRun, ExplanationVisitor, GraphPredictionConfig, LayerWiseConfig, LinkEnds,
     Neighborhoods, PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
 };
-use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
-use crate::model_file::{ModelTask, SavedEmbeddings};
+use crate::model_file::{Loaded, SavedEmbeddings};
 use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
-use crate::multi::{FittedMultiModel, MultiModelConfig, MultiResult, MultiScores, MultiTrainingConfig};
-use crate::{EmbeddingSource, FittedNodeModel, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError};
+use crate::seed_task::{FittedOf, ModelOf, SeedTask, TrainedModel};
 #[cfg(not(test))]
-use crate::{edge, graph, inference, link, model_file, multi};
+use crate::seed_task::{evaluate_model, open_task_model, train_model};
+use crate::{EmbeddingSource, Observer, SeedScores, TrainError};
+#[cfg(not(test))]
+use crate::{edge, graph, inference};
 #[cfg(not(test))]
 use burn::backend::Autodiff;
 use burn::tensor::Device;
@@ -23,21 +24,123 @@ use edgecut_dist_sampler::{DistGraph, DistRows};
 use edgecut_gnn::Cpu;
 #[cfg(all(feature = "cuda", not(test)))]
 use edgecut_gnn::Cuda;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{GnnBackend, Precision};
 use edgecut_graph::small_graphs::Fold;
 use edgecut_graph::{EdgeTypeId, GraphDataset, NodeTypeId, Split};
 use std::path::Path;
 use std::sync::Arc;
 
+/// A backend for which the training and the evaluation of a task are compiled in this crate.
+///
+/// The functions for all tasks are generic, so each program that calls them compiles burn's operations again, which takes
+/// minutes. The methods of this trait are compiled once, with this crate.
+pub trait Compiles<T: SeedTask>: GnnBackend {
+    /// Calls [`train_model`](crate::train_model).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn train(
+        data: &T::Data,
+        config: &T::Config,
+        world: &mut ProcessGroup,
+        device: &Device<Self>,
+        observer: &mut dyn Observer<T::Scores>,
+    ) -> Result<FittedOf<T, Self>, TrainError>;
+
+    /// Calls [`evaluate_model`](crate::evaluate_model).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn evaluate(
+        data: &T::Data,
+        config: &T::Config,
+        trained: TrainedModel<'_, ModelOf<T, Self>, T::ModelConfig>,
+        world: &mut ProcessGroup,
+        device: &Device<Self>,
+    ) -> Result<T::Outcome, TrainError>;
+
+    /// Calls [`open_task_model`](crate::open_task_model), and sets the type in which the model multiplies matrices.
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn open(
+        bytes: &[u8],
+        path: &Path,
+        precision: Precision,
+        device: &Device<Self>,
+    ) -> Result<Loaded<Self, T::ModelConfig, SavedEmbeddings>, ModelFileError>;
+}
+
+#[cfg(not(test))]
+macro_rules! compiles {
+    ($backend:ty, $task:path) => {
+        impl Compiles<$task> for $backend {
+            fn train(
+                data: &<$task as SeedTask>::Data,
+                config: &<$task as SeedTask>::Config,
+                world: &mut ProcessGroup,
+                device: &Device<Self>,
+                observer: &mut dyn Observer<<$task as SeedTask>::Scores>,
+            ) -> Result<FittedOf<$task, Self>, TrainError> {
+                train_model::<$task, Autodiff<Self>>(data, config, world, device, observer)
+            }
+
+            fn evaluate(
+                data: &<$task as SeedTask>::Data,
+                config: &<$task as SeedTask>::Config,
+                trained: TrainedModel<'_, ModelOf<$task, Self>, <$task as SeedTask>::ModelConfig>,
+                world: &mut ProcessGroup,
+                device: &Device<Self>,
+            ) -> Result<<$task as SeedTask>::Outcome, TrainError> {
+                evaluate_model::<$task, Self>(data, config, trained, world, device)
+            }
+
+            fn open(
+                bytes: &[u8],
+                path: &Path,
+                precision: Precision,
+                device: &Device<Self>,
+            ) -> Result<Loaded<Self, <$task as SeedTask>::ModelConfig, SavedEmbeddings>, ModelFileError> {
+                let mut loaded = open_task_model::<$task, Self>(bytes, path, device)?;
+                loaded.0.set_precision(precision);
+                Ok(loaded)
+            }
+        }
+    };
+}
+
+/// Declares [`Tasks`], and compiles the tasks for each backend.
+macro_rules! compiled_tasks {
+    ($($task:path),* $(,)?) => {
+        /// A backend for which all tasks of this crate are compiled.
+        pub trait Tasks: GnnBackend $(+ Compiles<$task>)* {}
+
+        impl<B: GnnBackend $(+ Compiles<$task>)*> Tasks for B {}
+
+        // The unit tests call none of these, and would wait for them to be compiled.
+        $(
+            #[cfg(not(test))]
+            compiles!(Cpu, $task);
+            #[cfg(all(feature = "cuda", not(test)))]
+            compiles!(Cuda, $task);
+        )*
+    };
+}
+
+compiled_tasks! {
+    crate::NodePrediction,
+    crate::multi::MultiPrediction,
+    crate::link::LinkPrediction,
+    crate::edge::EdgePrediction,
+    crate::graph::GraphPrediction,
+}
+
 /// Declares [`TrainingBackend`] and implements it for each backend. A generic implementation would be compiled in the
 /// programs instead.
 macro_rules! training_backend {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty = $function:path;)*) => {
-        /// A backend with training functions that are compiled in this crate.
-        ///
-        /// The functions of the same names elsewhere in this crate are generic, so each program that calls them compiles
-        /// burn's operations again, which takes minutes. The methods of this trait are compiled once, with this crate.
-        pub trait TrainingBackend: GnnBackend {
+        /// A backend with functions for predictions that are compiled in this crate, as the methods of [`Compiles`].
+        pub trait TrainingBackend: Tasks {
             $(
                 $(#[$doc])*
                 ///
@@ -47,7 +150,6 @@ macro_rules! training_backend {
             )*
         }
 
-        // The unit tests call none of these, and would wait for them to be compiled.
         #[cfg(not(test))]
         impl TrainingBackend for Cpu {
             $(fn $name($($argument: $type),*) -> $result { $function($($argument),*) })*
@@ -61,52 +163,6 @@ macro_rules! training_backend {
 }
 
 training_backend! {
-    /// Calls [`train_node`](crate::train_node).
-    fn train_node(
-        graph: &Arc<DistGraph>,
-        config: &NodeTrainingConfig,
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-        observer: &mut dyn Observer<SeedScores>,
-    ) -> Result<FittedNodeModel<Self>, TrainError> = crate::train_node::<Autodiff<Self>>;
-
-    /// Calls [`evaluate_node`](crate::evaluate_node).
-    fn evaluate_node(
-        graph: &Arc<DistGraph>,
-        config: &NodeTrainingConfig,
-        model: &Network<Self>,
-        model_config: &NetworkConfig,
-        saved: EmbeddingSource<'_>,
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-    ) -> Result<SeedResult, TrainError> = crate::evaluate_node;
-
-    /// Calls [`train_multi`](crate::multi::train_multi).
-    fn train_multi(
-        graph: &Arc<DistGraph>,
-        config: &MultiTrainingConfig,
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-        observer: &mut dyn Observer<MultiScores>,
-    ) -> Result<FittedMultiModel<Self>, TrainError> = multi::train_multi::<Autodiff<Self>>;
-
-    /// Calls [`evaluate_multi`](crate::multi::evaluate_multi).
-    fn evaluate_multi(
-        graph: &Arc<DistGraph>,
-        config: &MultiTrainingConfig,
-        model: (&Network<Self>, &MultiModelConfig),
-        saved: EmbeddingSource<'_>,
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-    ) -> Result<MultiResult, TrainError> = multi::evaluate_multi;
-
-    /// Calls [`open_model`](crate::model_file::open_model) for a model for several targets.
-    fn open_multi_model(
-        bytes: &[u8],
-        path: &Path,
-        device: &Device<Self>,
-    ) -> Result<(Network<Self>, MultiModelConfig, SavedEmbeddings), ModelFileError> = model_file::open_model;
-
     /// Calls [`predict_node`](crate::inference::predict_node).
     fn predict_node(
         job: PredictionJob<'_, '_, Self>,
@@ -172,61 +228,6 @@ training_backend! {
         device: &Device<Self>,
     ) -> Result<Vec<f32>, TrainError> = inference::predict_graphs;
 
-    /// Calls [`open_model`](crate::model_file::open_model) for a model for nodes or whole graphs. A model for another
-    /// task is an error.
-    fn open_network(
-        bytes: &[u8],
-        path: &Path,
-        task: ModelTask,
-        device: &Device<Self>,
-    ) -> Result<(Network<Self>, NetworkConfig, SavedEmbeddings), ModelFileError> = model_file::open_network;
-
-    /// Calls [`train_link`](crate::link::train_link).
-    fn train_link(
-        graph: &Arc<DistGraph>,
-        config: &LinkTrainingConfig,
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-        observer: &mut dyn Observer<LinkScores>,
-    ) -> Result<FittedLinkModel<Self>, TrainError> = link::train_link::<Autodiff<Self>>;
-
-    /// Calls [`evaluate_link`](crate::link::evaluate_link).
-    fn evaluate_link(
-        graph: &Arc<DistGraph>,
-        config: &LinkTrainingConfig,
-        model: &LinkModel<Self>,
-        model_config: &LinkModelConfig,
-        saved: EmbeddingSource<'_>,
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-    ) -> Result<LinkResult, TrainError> = link::evaluate_link;
-
-    /// Calls [`open_model`](crate::model_file::open_model) for a model for links.
-    fn open_link_model(
-        bytes: &[u8],
-        path: &Path,
-        device: &Device<Self>,
-    ) -> Result<(LinkModel<Self>, LinkModelConfig, SavedEmbeddings), ModelFileError> = model_file::open_model;
-
-    /// Calls [`train_edge`](crate::edge::train_edge).
-    fn train_edge(
-        graph: &Arc<DistGraph>,
-        config: &EdgeTrainingConfig,
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-        observer: &mut dyn Observer<SeedScores>,
-    ) -> Result<FittedEdgeModel<Self>, TrainError> = edge::train_edge::<Autodiff<Self>>;
-
-    /// Calls [`evaluate_edge`](crate::edge::evaluate_edge).
-    fn evaluate_edge(
-        graph: &Arc<DistGraph>,
-        config: &EdgeTrainingConfig,
-        model: (&EdgeModel<Self>, &EdgeModelConfig),
-        saved: EmbeddingSource<'_>,
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-    ) -> Result<SeedResult, TrainError> = edge::evaluate_edge;
-
     /// Calls [`predict_edges`](crate::edge::predict_edges).
     fn predict_edges(
         job: (&Arc<DistGraph>, &mut ProcessGroup),
@@ -236,13 +237,6 @@ training_backend! {
         device: &Device<Self>,
         visit: &mut dyn FnMut(EdgeOutputs) -> Result<(), TrainError>,
     ) -> Result<(), TrainError> = edge::predict_edges;
-
-    /// Calls [`open_model`](crate::model_file::open_model) for a model for edges.
-    fn open_edge_model(
-        bytes: &[u8],
-        path: &Path,
-        device: &Device<Self>,
-    ) -> Result<(EdgeModel<Self>, EdgeModelConfig, SavedEmbeddings), ModelFileError> = model_file::open_model;
 
     /// Calls [`explain_nodes`](crate::inference::explain_nodes).
     fn explain_nodes(
@@ -274,16 +268,6 @@ training_backend! {
         visit: &mut ExplanationVisitor<'_>,
     ) -> Result<(), TrainError> = inference::explain_graphs::<Autodiff<Self>>;
 
-    /// Calls [`train_graph`](crate::graph::train_graph).
-    fn train_graph(
-        graphs: &Arc<GraphDataset>,
-        split: &GraphSplit,
-        config: &GraphTrainingConfig,
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-        observer: &mut dyn Observer<SeedScores>,
-    ) -> Result<FittedGraphModel<Self>, TrainError> = graph::train_graph::<Autodiff<Self>>;
-
     /// Calls [`cross_validate`](crate::graph::cross_validate).
     fn cross_validate(
         graphs: &Arc<GraphDataset>,
@@ -294,14 +278,4 @@ training_backend! {
         device: &Device<Self>,
         observer: &mut dyn Observer<SeedScores>,
     ) -> Result<CrossValidationResult, TrainError> = graph::cross_validate::<Autodiff<Self>>;
-
-    /// Calls [`evaluate_graph`](crate::graph::evaluate_graph).
-    fn evaluate_graph(
-        graphs: &Arc<GraphDataset>,
-        split: &GraphSplit,
-        config: &GraphTrainingConfig,
-        model: (&Network<Self>, &NetworkConfig),
-        world: &mut ProcessGroup,
-        device: &Device<Self>,
-    ) -> Result<SeedResult, TrainError> = graph::evaluate_graph;
 }

@@ -7,7 +7,8 @@
 //! - [`checkpoint`]: the state of a training, for runs that continue after an interruption;
 //! - [`model_file`]: saved models in safetensors format;
 //! - [`cluster_plan`]: a prediction of the cost of a training on a cluster;
-//! - [`train_node`]: prediction of classes, labels or numbers of nodes over all ranks, a sequence of [`step_gradients`];
+//! - [`train_model`]: training of a model of a task over all ranks, a sequence of [`step_gradients`];
+//! - [`NodePrediction`]: prediction of classes, labels or numbers of nodes;
 //! - [`link`]: link prediction;
 //! - [`edge`]: prediction of classes, labels or numbers of edges;
 //! - [`multi`]: predictions of several targets of nodes by one model;
@@ -43,11 +44,12 @@ pub mod multi;
 mod node;
 mod objective;
 mod optimizer;
+mod seed_task;
 mod step_options;
 mod training_config;
 mod training_loader;
 
-pub use backends::TrainingBackend;
+pub use backends::{Compiles, Tasks, TrainingBackend};
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
 pub use drop_edges::DropEdges;
 pub use edgecut_gnn::Cpu;
@@ -67,12 +69,13 @@ pub use memory::feature_cache::FeatureCache;
 pub use memory::parameter_count::ParameterCount;
 pub use memory::resident_memory::resident_bytes;
 pub use model_file::{BestModel, EmbeddingTable, WarmStart, WarmStartReport};
-pub use node::{
-    FittedNodeModel, NodeEvaluator, NodeTask, NodeTrainingConfig, evaluate_node, model_config, seed_type, train_node,
-};
+pub use node::{NodeEvaluator, NodePrediction, NodeTask, NodeTrainingConfig, model_config, seed_type};
 pub use objective::scoring_config::ScoringConfig;
 pub use objective::seed_result::SeedResult;
 pub use objective::seed_scores::{SeedScores, TestDetails};
 pub use optimizer::{AdamOf, OptimizerKind, adam};
+pub use seed_task::{
+    FittedOf, ModelOf, SeedTask, Setup, TaskData, TrainedModel, evaluate_model, open_task_model, train_model,
+};
 pub use step_options::StepOptions;
 pub use training_config::TrainingConfig;

@@ -7,9 +7,9 @@ use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
-use edgecut_trainer::link::{LinkTrainingConfig, train_link};
+use edgecut_trainer::link::{LinkPrediction, LinkTrainingConfig};
 use edgecut_trainer::models::{ConvKind, SageSettings};
-use edgecut_trainer::{EmbeddingTable, FitConfig, NodeTrainingConfig, TrainingConfig, train_node};
+use edgecut_trainer::{EmbeddingTable, FitConfig, NodePrediction, NodeTrainingConfig, TrainingConfig, train_model};
 use std::path::Path;
 
 type Cpu = NdArray<f32>;
@@ -66,7 +66,8 @@ fn embeddings_of_a_model_for_nodes_follow_the_schedule() {
     check_schedule(|rate, warmup_steps| {
         let config = NodeTrainingConfig { training: training(rate, warmup_steps), ..NodeTrainingConfig::default() };
         let mut tables = on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
-            let trained = train_node::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ());
+            let trained =
+                train_model::<NodePrediction, Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ());
             trained.expect("a run").embeddings.tables().expect("tables")
         });
         tables.remove(0)
@@ -80,7 +81,8 @@ fn embeddings_of_a_model_for_links_follow_the_schedule() {
     check_schedule(|rate, warmup_steps| {
         let config = LinkTrainingConfig { training: training(rate, warmup_steps), ..LinkTrainingConfig::default() };
         let mut tables = on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
-            let trained = train_link::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ());
+            let trained =
+                train_model::<LinkPrediction, Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ());
             trained.expect("a run").embeddings.tables().expect("tables")
         });
         tables.remove(0)

@@ -7,7 +7,9 @@ use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig};
 use edgecut_graph::Split;
 use edgecut_trainer::inference::{InferenceStep, LayerWiseConfig};
 use edgecut_trainer::models::{ConvKind, SageSettings};
-use edgecut_trainer::{FitConfig, NodeTrainingConfig, Observer, SeedScores, TrainError, TrainingConfig, train_node};
+use edgecut_trainer::{
+    FitConfig, NodePrediction, NodeTrainingConfig, Observer, SeedScores, TrainError, TrainingConfig, train_model,
+};
 
 /// The steps of the evaluations of a run.
 #[derive(Default)]
@@ -59,7 +61,7 @@ fn observers_follow_the_evaluation_of_nodes() {
         let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
         let counts = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
             let mut steps = EvaluationSteps::default();
-            train_node::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut steps)?;
+            train_model::<NodePrediction, Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut steps)?;
             world.barrier()?;
             Ok::<_, TrainError>([Split::Valid, Split::Test].map(|split| steps.check(split)))
         });

@@ -19,7 +19,8 @@ use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
 use edgecut_trainer::model_file::NewEmbeddings;
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, GraphSchema, RgcnSettings, SageSettings};
 use edgecut_trainer::{
-    BatchOptions, FitConfig, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches, train_node,
+    BatchOptions, FitConfig, NodePrediction, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches,
+    train_model,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -101,7 +102,8 @@ fn accuracy_of(dir: &Path, training: TrainingConfig) -> Result<f64, TrainError> 
     };
     let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
     let found: Vec<Result<f64, TrainError>> = on_ranks(dir, 1, &DistGraphConfig::default(), |graph, world| {
-        let trained = train_node::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ())?;
+        let trained =
+            train_model::<NodePrediction, Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ())?;
         Ok(trained.result.test_acc.expect("test nodes"))
     });
     found.into_iter().next().expect("one rank")

@@ -13,14 +13,14 @@ use edgecut_graph::small_graphs::{FakeGraphsOptions, Fold, fake_graphs, split_da
 use edgecut_graph::{GraphDataset, Split};
 use edgecut_trainer::gradients::{flatten_parameters, flatten_statistics};
 use edgecut_trainer::graph::{
-    GraphBatchOptions, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol, cross_validate, graph_batches,
-    train_graph,
+    GraphBatchOptions, GraphPrediction, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol, SplitGraphs,
+    cross_validate, graph_batches,
 };
 use edgecut_trainer::inference::InferenceStep;
 use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, Mode, Network, NetworkConfig};
 use edgecut_trainer::{
     BestModel, EpochReport, LrSchedule, Observer, SeedScores, StepGradients, StepReport, adam, average_statistics,
-    evaluate, step_gradients,
+    evaluate, step_gradients, train_model,
 };
 use std::sync::Arc;
 
@@ -197,7 +197,7 @@ impl Observer<SeedScores> for Counts {
 fn one_rank_and_two_learn_what_is_in_the_structure() {
     let graphs = graphs(600);
     let [train, valid, test] = split_dataset(600, [0.8, 0.1, 0.1], 0).unwrap();
-    let split = GraphSplit { train, valid, test };
+    let data = SplitGraphs { graphs: Arc::clone(&graphs), split: GraphSplit { train, valid, test } };
     for conv in [GIN, ConvKind::Gcn(GcnSettings)] {
         for world_size in [1, 2] {
             let packing = Packing::Graphs(32 / world_size);
@@ -206,7 +206,8 @@ fn one_rank_and_two_learn_what_is_in_the_structure() {
             let results = on_ranks(world_size, |world| {
                 let mut counts = Counts::default();
                 let device = Default::default();
-                let trained = train_graph::<Autodiff<Cpu>>(&graphs, &split, &config, world, &device, &mut counts);
+                let trained =
+                    train_model::<GraphPrediction, Autodiff<Cpu>>(&data, &config, world, &device, &mut counts);
                 let trained = trained.unwrap();
                 assert_eq!((counts.epochs.len(), trained.history.len()), (8, 8));
                 assert!(counts.improved > 0 && counts.epochs.iter().all(|epoch| epoch.num_seeds == 480));
@@ -314,10 +315,11 @@ fn what_cannot_be_trained_is_refused() {
     let config = GraphTrainingConfig::new(GIN);
     let why = |train: Vec<u32>, world_size: usize| {
         let split = GraphSplit { train, valid: vec![8], test: vec![9] };
+        let data = SplitGraphs { graphs: Arc::clone(&graphs), split };
         let errors = on_ranks(world_size, |world| {
             let mut counts = Counts::default();
             let device = Default::default();
-            let trained = train_graph::<Autodiff<Cpu>>(&graphs, &split, &config, world, &device, &mut counts);
+            let trained = train_model::<GraphPrediction, Autodiff<Cpu>>(&data, &config, world, &device, &mut counts);
             trained.err().unwrap().to_string()
         });
         errors[0].clone()
@@ -330,11 +332,12 @@ fn what_cannot_be_trained_is_refused() {
     assert!(why(vec![11, 12], 1).contains("graph 11 does not exist, the set has 10 graphs"));
     let config = GraphTrainingConfig { drop_last: true, ..config };
     let split = GraphSplit { train: (0..8).collect(), valid: vec![8], test: vec![9] };
+    let data = SplitGraphs { graphs: Arc::clone(&graphs), split };
     let refused = |config: &GraphTrainingConfig| {
         let errors = on_ranks(2, |world| {
             let mut counts = Counts::default();
             let device = Default::default();
-            let trained = train_graph::<Autodiff<Cpu>>(&graphs, &split, config, world, &device, &mut counts);
+            let trained = train_model::<GraphPrediction, Autodiff<Cpu>>(&data, config, world, &device, &mut counts);
             trained.err().unwrap().to_string()
         });
         errors[1].clone()

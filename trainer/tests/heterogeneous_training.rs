@@ -13,8 +13,8 @@ use edgecut_graph::{Dataset, Features, META_FILE};
 use edgecut_partition::Method;
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, RgcnSettings, SageSettings};
 use edgecut_trainer::{
-    EpochReport, FitConfig, Fitted, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
-    evaluate_node, train_node,
+    EpochReport, FitConfig, Fitted, NodePrediction, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError,
+    TrainedModel, TrainingConfig, evaluate_model, train_model,
 };
 use std::path::Path;
 use support::{on_ranks, parts_of, write_parts};
@@ -71,14 +71,15 @@ fn train(dir: &Path, ranks: usize, config: &NodeTrainingConfig) -> Vec<Result<(S
     on_ranks(dir, ranks, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
         let mut log = Log::default();
-        let trained = train_node::<Autodiff<Cpu>>(&graph, config, world, &device, &mut log)?;
+        let trained = train_model::<NodePrediction, Autodiff<Cpu>>(&graph, config, world, &device, &mut log)?;
         let Fitted { model, settings: model_config, embeddings, result, .. } = trained;
         assert_eq!(log.0.len() as u64, config.training.fit.num_epochs);
         let best = log.0.iter().filter_map(|report| report.valid_metric).fold(0.0, f64::max);
         assert_eq!(result.valid_metric, Some(best), "the best epoch was taken");
         let tables = embeddings.tables()?;
         world.barrier()?;
-        let again = evaluate_node(&graph, config, &model, &model_config, &tables, world, &device)?;
+        let saved = TrainedModel::new(&model, &model_config, &tables);
+        let again = evaluate_model::<NodePrediction, Cpu>(&graph, config, saved, world, &device)?;
         Ok((result, again))
     })
 }

@@ -8,8 +8,8 @@ use edgecut_graph::{Dataset, EdgeData, Features, NodeData, NodeTypeId, Split, Sp
 use edgecut_trainer::metrics::{Decision, Metric, Threshold};
 use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::{
-    BestModel, FitConfig, NodeTrainingConfig, Observer, ScoringConfig, SeedResult, SeedScores, TrainError,
-    TrainingConfig, train_node,
+    BestModel, FitConfig, NodePrediction, NodeTrainingConfig, Observer, ScoringConfig, SeedResult, SeedScores,
+    TrainError, TrainingConfig, train_model,
 };
 use std::path::Path;
 
@@ -78,7 +78,8 @@ fn train(dir: &Path, num_ranks: usize, scoring: &ScoringConfig) -> Result<(SeedR
     let config = NodeTrainingConfig { training, scoring: scoring.clone() };
     let mut results = on_ranks(dir, num_ranks, &DistGraphConfig::default(), |graph, world| {
         let mut saved = Saved::default();
-        let trained = train_node::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut saved)?;
+        let trained =
+            train_model::<NodePrediction, Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut saved)?;
         world.barrier()?;
         Ok((trained.result, saved.0.pop().expect("a model")))
     });

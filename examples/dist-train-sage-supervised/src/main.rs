@@ -9,7 +9,7 @@ use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
 use edgecut_gnn::nn::Aggregation;
 use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::{
-    Cpu, EpochReport, FitConfig, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig,
+    Compiles, Cpu, EpochReport, FitConfig, NodePrediction, NodeTrainingConfig, Observer, SeedScores, TrainingConfig,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ fn train(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     };
     let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
     let mut report = Report { rank: cluster.rank() };
-    let fitted = Cpu::train_node(&graph, &config, &mut world, &Default::default(), &mut report)?;
+    let fitted =
+        <Cpu as Compiles<NodePrediction>>::train(&graph, &config, &mut world, &Default::default(), &mut report)?;
     if cluster.rank() == 0 {
         println!("test accuracy {:.4}", fitted.result.test_acc.unwrap_or_default());
     }

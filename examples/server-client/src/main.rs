@@ -9,7 +9,7 @@ use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig, Se
 use edgecut_gnn::nn::Aggregation;
 use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::{
-    Cpu, EpochReport, FitConfig, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig,
+    Compiles, Cpu, EpochReport, FitConfig, NodePrediction, NodeTrainingConfig, Observer, SeedScores, TrainingConfig,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,7 +91,8 @@ fn train(servers: ServerList, cluster: &Cluster, num_epochs: u64) -> anyhow::Res
     };
     let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
     let mut report = Report { is_first: cluster.rank() == 0 };
-    let fitted = Cpu::train_node(&graph, &config, &mut world, &Default::default(), &mut report)?;
+    let fitted =
+        <Cpu as Compiles<NodePrediction>>::train(&graph, &config, &mut world, &Default::default(), &mut report)?;
     if cluster.rank() == 0 {
         println!("test accuracy {:.4}", fitted.result.test_acc.unwrap_or_default());
     }

@@ -3,7 +3,7 @@
 //! - [`EdgeTrainingConfig`]: the settings;
 //! - [`EdgeTask`]: the training task, and [`EdgeEvaluator`]: the evaluation;
 //! - `batch`: a batch of edges as tensors;
-//! - [`train_edge`]: training with the models of this crate;
+//! - [`EdgePrediction`]: the task of training a model of this crate;
 //! - [`predict_edges`]: the outputs of a trained model.
 
 mod batch;
@@ -20,76 +20,103 @@ pub use explain::explain_edges;
 pub use predict::{EdgeOutputs, EdgePredictionConfig, predict_edges};
 pub use task::EdgeTask;
 
-use crate::embeddings::{EmbeddingSource, Embeddings};
-use crate::error::TrainError;
-use crate::fit::{Evaluator, Fitted, Observer, fit};
-use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
-use crate::models::{EdgeModel, EdgeModelConfig};
+use crate::error::{ModelError, TrainError};
+use crate::fit::FitConfig;
+use crate::model_file::{LoadableConfig, ModelSettings, TaskKind};
+use crate::models::{EdgeModel, EdgeModelConfig, NetworkConfig, settings_with_entry};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
+use crate::seed_task::{SeedTask, Setup};
+use burn::tensor::backend::Backend;
 use config::check_fit;
-use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use std::sync::Arc;
 use task::EdgeData;
 
-/// A trained model for edges.
-pub type FittedEdgeModel<B> = Fitted<EdgeModel<B>, EdgeModelConfig, SeedResult>;
+/// Prediction of the classes, labels or numbers of edges by an [`EdgeModel`].
+#[derive(Debug)]
+pub struct EdgePrediction;
 
-/// Trains a model on this rank's share of the training edges, and tests the model of the best validation epoch. Every
-/// rank calls this function and gets the same model and the same result.
-///
-/// # Errors
-/// Options that do not match the graph, a failure of the job, or a loss that is not finite.
-pub fn train_edge<B: AutodiffGnnBackend>(
-    graph: &Arc<DistGraph>,
-    config: &EdgeTrainingConfig,
-    world: &mut ProcessGroup,
-    device: &B::Device,
-    observer: &mut dyn Observer<SeedScores>,
-) -> Result<FittedEdgeModel<B::InnerBackend>, TrainError> {
-    let training = &config.training;
-    let model_config = edge_model_config(graph.part().meta(), config)?;
-    let embedded = EmbeddedNodes { graph, schema: &model_config.encoder.graph, dim: training.hidden_channels };
-    check_model_memory::<B>(model_config.num_parameters(), Some(embedded), world)?;
-    let mut model: EdgeModel<B> = model_config.init(training.fit.seed, device)?;
-    model.set_precision(training.step.precision);
-    let task = EdgeTask::new(graph, config, &model_config, device, world)?;
-    fit(task, model, model_config, &training.fit, world, observer)
+impl SeedTask for EdgePrediction {
+    const KIND: TaskKind = TaskKind { name: "edge", items: "edges" };
+
+    type Data = Arc<DistGraph>;
+    type Config = EdgeTrainingConfig;
+    type ModelConfig = EdgeModelConfig;
+    type Scores = SeedScores;
+    type Outcome = SeedResult;
+    type Model<B: AutodiffGnnBackend> = EdgeModel<B>;
+    type Training<B: AutodiffGnnBackend> = EdgeTask<B>;
+    type Evaluator<B: GnnBackend> = EdgeEvaluator<B>;
+
+    fn fit_config(config: &EdgeTrainingConfig) -> &FitConfig {
+        &config.training.fit
+    }
+
+    fn model_config(graph: &Arc<DistGraph>, config: &EdgeTrainingConfig) -> Result<EdgeModelConfig, TrainError> {
+        edge_model_config(graph.part().meta(), config)
+    }
+
+    fn init<B: AutodiffGnnBackend>(setup: &Setup<'_, Self, B>) -> Result<EdgeModel<B>, ModelError> {
+        let mut model = setup.model_config.init(setup.config.training.fit.seed, setup.device)?;
+        model.set_precision(setup.config.training.step.precision);
+        Ok(model)
+    }
+
+    fn training<B: AutodiffGnnBackend>(setup: Setup<'_, Self, B>) -> Result<EdgeTask<B>, TrainError> {
+        let Setup { data, config, model_config, device, world } = setup;
+        EdgeTask::new(data, config, model_config, device, world)
+    }
+
+    fn evaluation_config<B: GnnBackend>(setup: Setup<'_, Self, B>) -> Result<EdgeTrainingConfig, TrainError> {
+        let Setup { data, config, model_config, .. } = setup;
+        let meta = data.part().meta();
+        let edge_type = check_fit(meta, model_config, config.training.sampler.num_neighbors.num_hops())?;
+        let asked = labeled_edge_type(meta, config.edge_type.as_deref())?;
+        let num_outputs = config::objective(meta, config)?.num_outputs();
+        if edge_type != asked || num_outputs != model_config.num_outputs {
+            return Err(TrainError::config(format!(
+                "the model has {} outputs for edges of type {}, but this data needs {num_outputs} outputs for its labels",
+                model_config.num_outputs,
+                model_config.edge_type_name()
+            )));
+        }
+        Ok(config.clone())
+    }
+
+    fn evaluator<B: GnnBackend>(setup: Setup<'_, Self, B>) -> Result<EdgeEvaluator<B>, TrainError> {
+        let Setup { data, config, model_config, device, world } = setup;
+        EdgeEvaluator::new(&EdgeData::new(data, config, model_config)?, config, device, world)
+    }
 }
 
-/// Evaluates a trained model and its embeddings on the validation and test edges. Every rank calls this function.
-///
-/// # Errors
-/// A model that does not match the graph or the options, or a failure of the job.
-pub fn evaluate_edge<'a, B: GnnBackend>(
-    graph: &Arc<DistGraph>,
-    config: &EdgeTrainingConfig,
-    (model, model_config): (&EdgeModel<B>, &EdgeModelConfig),
-    saved: impl Into<EmbeddingSource<'a>>,
-    world: &mut ProcessGroup,
-    device: &B::Device,
-) -> Result<SeedResult, TrainError> {
-    let meta = graph.part().meta();
-    let edge_type = check_fit(meta, model_config, config.training.sampler.num_neighbors.num_hops())?;
-    let asked = labeled_edge_type(meta, config.edge_type.as_deref())?;
-    let data = EdgeData::new(graph, config, model_config)?;
-    let has = (model_config.edge_type_name(), model_config.num_outputs);
-    if edge_type != asked || data.objective.num_outputs() != has.1 {
-        let what = format!(
-            "the model has {} outputs for edges of type {}, but this data needs {} outputs for its labels",
-            has.1,
-            has.0,
-            data.objective.num_outputs()
-        );
-        return Err(TrainError::Config { what });
+impl ModelSettings for EdgeModelConfig {
+    fn num_parameters(&self) -> Option<usize> {
+        Some(self.num_parameters().unwrap_or(usize::MAX))
     }
-    let hidden_channels = model_config.encoder.hidden_channels;
-    let schema = Arc::new(model_config.encoder.graph.clone());
-    let mut embeddings = Embeddings::new(graph, &schema, hidden_channels, config.training.fit.seed)?;
-    embeddings.load(saved, world)?;
-    let evaluator = EdgeEvaluator::new(&data, config, device, world)?;
-    world.barrier()?;
-    evaluator.evaluate_trained(model, &embeddings, world)
+
+    fn task(&self) -> Option<TaskKind> {
+        Some(EdgePrediction::KIND)
+    }
+
+    fn network(&self) -> Option<&NetworkConfig> {
+        Some(&self.encoder)
+    }
+}
+
+impl LoadableConfig for EdgeModelConfig {
+    type Model<B: Backend> = EdgeModel<B>;
+
+    fn from_json(json: &str) -> serde_json::Result<Self> {
+        settings_with_entry(json, "edge_decoder")
+    }
+
+    fn validate(&self) -> Result<(), ModelError> {
+        self.validate()
+    }
+
+    fn init<B: Backend>(&self, device: &B::Device) -> Result<EdgeModel<B>, ModelError> {
+        self.init(0, device)
+    }
 }

@@ -1,6 +1,6 @@
 //! Gradients of several steps, averaged for one step of the optimizer.
 
-use super::data_parallel::StepGradients;
+use super::step::StepGradients;
 use crate::checkpoint::{Floats, StoredGradients};
 
 /// The sum of the gradients of the steps since the optimizer's last one, each weighted by its seeds.

@@ -3,6 +3,7 @@
 use super::accumulated::Accumulated;
 use super::averaged::Averaged;
 use super::best::Best;
+use super::early_stopping::EarlyStopping;
 use super::fit_config::FitConfig;
 use super::learning_rate::LrState;
 use crate::checkpoint::{Checkpoints, Floats, Position, RankState, StoredShard};
@@ -28,7 +29,7 @@ pub(super) struct Progress<S> {
     /// The number of steps of the optimizer.
     pub(super) steps_done: u64,
     pub(super) lr: LrState,
-    selection: Selection,
+    early_stopping: EarlyStopping,
     pub(super) accumulated: Accumulated,
     pub(super) averaged: Averaged,
     /// The totals of the epoch so far.
@@ -37,8 +38,6 @@ pub(super) struct Progress<S> {
     pub(super) own_batches: u64,
     pub(super) best: Option<Best<S>>,
     pub(super) history: Vec<Option<f64>>,
-    /// The number of validations since the best one.
-    num_worse: u64,
 }
 
 impl<S> Progress<S> {
@@ -50,21 +49,19 @@ impl<S> Progress<S> {
             segment: EpochSegment { world_size: world.size(), num_groups, num_steps: 0, steps: 0 },
             steps_done: 0,
             lr: LrState::new(config),
-            selection,
+            early_stopping: EarlyStopping::new(selection),
             accumulated: Accumulated::new(config.accumulate_steps),
             averaged: Averaged::new(config.ema),
             totals: SeedTotals::default(),
             own_batches: 0,
             best: None,
             history: Vec::new(),
-            num_worse: 0,
         }
     }
 
-    /// Returns true if the training has ended. The metric is that of all ranks, so all of them stop at the same epoch.
+    /// Returns true if the training has ended.
     pub(super) fn is_done(&self, config: &FitConfig) -> bool {
-        let is_patient = config.patience.is_none_or(|patience| self.num_worse < patience.max(1));
-        self.position.epoch >= config.num_epochs || !is_patient
+        self.position.epoch >= config.num_epochs || self.early_stopping.is_due(config.patience)
     }
 
     /// Counts a step.
@@ -76,21 +73,13 @@ impl<S> Progress<S> {
         self.segment.steps += 1;
     }
 
-    /// Notes the metric of a validation, and the loss of the epoch before it. Returns true if the model is the best so far. `is_last` is true after the last
-    /// epoch. Without any metric, the model of the last epoch is the best.
+    /// Notes the metric of a validation, and the loss of the epoch before it. Returns true if the model is the best so far.
+    /// `is_last` is true after the last epoch.
     pub(super) fn validated(&mut self, metric: Option<f64>, loss: Option<f64>, is_last: bool) -> bool {
-        // A plateau is found in measures of which greater ones are better.
-        let sign = if self.selection.higher_is_better { 1.0 } else { -1.0 };
-        self.lr.validated(metric.map(|metric| sign * metric), loss);
+        self.lr.validated(self.early_stopping.measure(metric), loss);
         self.history.push(metric);
-        let best = self.best.as_ref().map(|best| best.valid_metric);
-        let is_better = match metric {
-            Some(metric) => best.flatten().is_none_or(|best| self.selection.is_better(metric, best)),
-            // A run that was resumed with more epochs has such a model already.
-            None => is_last && best.flatten().is_none(),
-        };
-        self.num_worse = if is_better { 0 } else { self.num_worse + u64::from(metric.is_some()) };
-        is_better
+        let best = self.best.as_ref().and_then(|best| best.valid_metric);
+        self.early_stopping.validated(metric, best, is_last)
     }
 
     /// Ends the run if it was stopped with a checkpoint in this folder.
@@ -140,7 +129,7 @@ impl<S> Progress<S> {
             embeddings: embedded.map(|(state, ids)| StoredShard::new(state, ids)).collect(),
             best: self.best.as_ref().map(Best::stored),
             history: self.history.clone(),
-            num_worse: self.num_worse,
+            num_worse: self.early_stopping.num_worse,
         }
     }
 
@@ -163,6 +152,6 @@ impl<S> Progress<S> {
         self.own_batches = stored.own_batches;
         self.best = stored.best.map(Into::into);
         self.history = stored.history;
-        self.num_worse = stored.num_worse;
+        self.early_stopping.num_worse = stored.num_worse;
     }
 }

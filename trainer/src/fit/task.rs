@@ -1,6 +1,6 @@
 //! The parts of training and evaluation that differ between tasks.
 
-use super::data_parallel::{BatchResult, StepGradients};
+use super::step::{BatchResult, StepGradients};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::inference_progress::InferenceProgress;

@@ -1,8 +1,8 @@
 //! Cross-validation of models for whole graphs.
 
+use super::GraphPrediction;
 use super::config::GraphTrainingConfig;
-use super::split::GraphSplit;
-use super::train_graph;
+use super::split::{GraphSplit, SplitGraphs};
 use crate::error::TrainError;
 use crate::fit::{EpochReport, FitConfig, Observer, PlateauOn, Selection, StepReport};
 use crate::inference_progress::InferenceStep;
@@ -10,6 +10,7 @@ use crate::memory::parameter_count::ParameterCount;
 use crate::metrics::{Metric, MetricValues};
 use crate::model_file::WarmStartReport;
 use crate::objective::seed_scores::SeedScores;
+use crate::seed_task::train_model;
 use edgecut_cluster::ProcessGroup;
 use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::rng::combine;
@@ -106,7 +107,7 @@ impl CrossValidationResult {
 /// training.
 ///
 /// # Errors
-/// The errors of [`train_graph`]; and a fold whose test graphs leave the metric undefined, such as the ROC AUC if all
+/// The errors of [`train_model`]; and a fold whose test graphs leave the metric undefined, such as the ROC AUC if all
 /// of them have the same class.
 pub fn cross_validate<B: AutodiffGnnBackend>(
     graphs: &Arc<GraphDataset>,
@@ -150,8 +151,9 @@ pub fn cross_validate<B: AutodiffGnnBackend>(
             ..config.clone()
         };
         let split = split(graphs, fold, protocol, config.fit.seed);
+        let data = SplitGraphs { graphs: Arc::clone(graphs), split };
         let mut observer = OfFold { observer: &mut *observer, fold: number + 1, validations: Vec::new() };
-        let trained = train_graph::<B>(graphs, &split, &config, world, device, &mut observer)?;
+        let trained = train_model::<GraphPrediction, B>(&data, &config, world, device, &mut observer)?;
         match protocol {
             Protocol::Validation => {
                 test.push(trained.result.test_metric.ok_or_else(|| undefined(number))?);

@@ -11,7 +11,7 @@
 //! - `filtered`: the ranking against all nodes;
 //! - `given`: the ranking against negatives of the dataset;
 //! - `most_negatives`: the check of metrics that are the same for every model;
-//! - [`train_link`]: training with the models of this crate.
+//! - [`LinkPrediction`]: the task of training a model of this crate.
 
 mod batch;
 mod config;
@@ -42,72 +42,102 @@ pub use rank_range::RankRange;
 pub use scores::{LinkResult, LinkScores};
 pub use task::LinkTask;
 
-use crate::embeddings::{EmbeddingSource, Embeddings};
-use crate::error::TrainError;
-use crate::fit::{Evaluator, Fitted, Observer, fit};
-use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
-use crate::models::{LinkModel, LinkModelConfig};
-use edgecut_cluster::ProcessGroup;
+use crate::error::{ModelError, TrainError};
+use crate::fit::FitConfig;
+use crate::model_file::{LoadableConfig, ModelSettings, TaskKind};
+use crate::models::{LinkModel, LinkModelConfig, NetworkConfig, settings_with_entry};
+use crate::seed_task::{SeedTask, Setup};
+use burn::tensor::backend::Backend;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use std::sync::Arc;
 use task::batch_options;
 
-/// A trained model for link prediction.
-pub type FittedLinkModel<B> = Fitted<LinkModel<B>, LinkModelConfig, LinkResult>;
+/// Link prediction by a [`LinkModel`].
+#[derive(Debug)]
+pub struct LinkPrediction;
 
-/// Trains a model on this rank's share of the training edges, and tests the model of the best validation epoch. Every
-/// rank calls this function and gets the same model and the same result.
-///
-/// # Errors
-/// Options that do not match the graph, a failure of the job, or a loss that is not finite.
-pub fn train_link<B: AutodiffGnnBackend>(
-    graph: &Arc<DistGraph>,
-    config: &LinkTrainingConfig,
-    world: &mut ProcessGroup,
-    device: &B::Device,
-    observer: &mut dyn Observer<LinkScores>,
-) -> Result<FittedLinkModel<B::InnerBackend>, TrainError> {
-    let training = &config.training;
-    let model_config = link_model_config(graph.part().meta(), config)?;
-    let embedded = EmbeddedNodes { graph, schema: &model_config.encoder.graph, dim: training.hidden_channels };
-    check_model_memory::<B>(model_config.num_parameters(), Some(embedded), world)?;
-    let mut model: LinkModel<B> = model_config.init(training.fit.seed, device)?;
-    model.set_precision(training.step.precision);
-    let task = LinkTask::new(graph, config, &model_config, device, world)?;
-    fit(task, model, model_config, &training.fit, world, observer)
+impl SeedTask for LinkPrediction {
+    const KIND: TaskKind = TaskKind { name: "link", items: "links" };
+
+    type Data = Arc<DistGraph>;
+    type Config = LinkTrainingConfig;
+    type ModelConfig = LinkModelConfig;
+    type Scores = LinkScores;
+    type Outcome = LinkResult;
+    type Model<B: AutodiffGnnBackend> = LinkModel<B>;
+    type Training<B: AutodiffGnnBackend> = LinkTask<B>;
+    type Evaluator<B: GnnBackend> = LinkEvaluator<B>;
+
+    fn fit_config(config: &LinkTrainingConfig) -> &FitConfig {
+        &config.training.fit
+    }
+
+    fn model_config(graph: &Arc<DistGraph>, config: &LinkTrainingConfig) -> Result<LinkModelConfig, TrainError> {
+        link_model_config(graph.part().meta(), config)
+    }
+
+    fn init<B: AutodiffGnnBackend>(setup: &Setup<'_, Self, B>) -> Result<LinkModel<B>, ModelError> {
+        let mut model = setup.model_config.init(setup.config.training.fit.seed, setup.device)?;
+        model.set_precision(setup.config.training.step.precision);
+        Ok(model)
+    }
+
+    fn training<B: AutodiffGnnBackend>(setup: Setup<'_, Self, B>) -> Result<LinkTask<B>, TrainError> {
+        let Setup { data, config, model_config, device, world } = setup;
+        LinkTask::new(data, config, model_config, device, world)
+    }
+
+    fn evaluation_config<B: GnnBackend>(setup: Setup<'_, Self, B>) -> Result<LinkTrainingConfig, TrainError> {
+        let Setup { data, config, model_config, .. } = setup;
+        let meta = data.part().meta();
+        let training = config.training.for_network(&model_config.encoder);
+        let config = LinkTrainingConfig { training, ..config.for_evaluation(meta)? };
+        let asked = link_model_config(meta, &config)?;
+        model_config.encoder.graph.check_graph(&asked.encoder.graph)?;
+        if model_config.encoder.num_layers != asked.encoder.num_layers {
+            let has = model_config.encoder.num_layers;
+            let given = asked.encoder.num_layers;
+            return Err(TrainError::config(format!(
+                "the model has {has} layers, but `num_neighbors` has {given} fan-outs: make them equal"
+            )));
+        }
+        Ok(config)
+    }
+
+    fn evaluator<B: GnnBackend>(setup: Setup<'_, Self, B>) -> Result<LinkEvaluator<B>, TrainError> {
+        let Setup { data, config, model_config, device, world } = setup;
+        let schema = Arc::new(link_model_config(data.part().meta(), config)?.encoder.graph);
+        LinkEvaluator::new(data, &schema, batch_options(model_config, false), config, device, world)
+    }
 }
 
-/// Evaluates a trained model and its embeddings on the validation and test edges. Every rank calls this function.
-///
-/// # Errors
-/// A model that does not match the graph or the options, or a failure of the job.
-pub fn evaluate_link<'a, B: GnnBackend>(
-    graph: &Arc<DistGraph>,
-    config: &LinkTrainingConfig,
-    model: &LinkModel<B>,
-    model_config: &LinkModelConfig,
-    saved: impl Into<EmbeddingSource<'a>>,
-    world: &mut ProcessGroup,
-    device: &B::Device,
-) -> Result<LinkResult, TrainError> {
-    let training = config.training.for_network(&model_config.encoder);
-    let meta = graph.part().meta();
-    let config = &LinkTrainingConfig { training, ..config.for_evaluation(meta)? };
-    let asked = link_model_config(meta, config)?;
-    model_config.encoder.graph.check_graph(&asked.encoder.graph)?;
-    if model_config.encoder.num_layers != asked.encoder.num_layers {
-        let has = model_config.encoder.num_layers;
-        let given = asked.encoder.num_layers;
-        return Err(TrainError::config(format!(
-            "the model has {has} layers, but `num_neighbors` has {given} fan-outs: make them equal"
-        )));
+impl ModelSettings for LinkModelConfig {
+    fn num_parameters(&self) -> Option<usize> {
+        Some(self.num_parameters().unwrap_or(usize::MAX))
     }
-    let schema = Arc::new(asked.encoder.graph);
-    let mut embeddings =
-        Embeddings::new(graph, &schema, model_config.encoder.hidden_channels, config.training.fit.seed)?;
-    embeddings.load(saved, world)?;
-    let evaluator = LinkEvaluator::new(graph, &schema, batch_options(model_config, false), config, device, world)?;
-    world.barrier()?;
-    evaluator.evaluate_trained(model, &embeddings, world)
+
+    fn task(&self) -> Option<TaskKind> {
+        Some(LinkPrediction::KIND)
+    }
+
+    fn network(&self) -> Option<&NetworkConfig> {
+        Some(&self.encoder)
+    }
+}
+
+impl LoadableConfig for LinkModelConfig {
+    type Model<B: Backend> = LinkModel<B>;
+
+    fn from_json(json: &str) -> serde_json::Result<Self> {
+        settings_with_entry(json, "decoder")
+    }
+
+    fn validate(&self) -> Result<(), ModelError> {
+        self.validate()
+    }
+
+    fn init<B: Backend>(&self, device: &B::Device) -> Result<LinkModel<B>, ModelError> {
+        self.init(0, device)
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::TrainError;
 use crate::memory::available_memory::available_memory_bytes;
-use crate::models::GraphSchema;
+use crate::models::{GraphSchema, NetworkConfig};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{GnnBackend, GnnKernels};
@@ -98,6 +98,13 @@ pub(crate) struct EmbeddedNodes<'a> {
     pub(crate) graph: &'a DistGraph,
     pub(crate) schema: &'a GraphSchema,
     pub(crate) dim: usize,
+}
+
+impl<'a> EmbeddedNodes<'a> {
+    /// Returns the nodes without features of the graph that a network reads.
+    pub(crate) fn of(graph: &'a DistGraph, network: &'a NetworkConfig) -> Self {
+        Self { graph, schema: &network.graph, dim: network.hidden_channels }
+    }
 }
 
 /// Checks that the processes of this node have enough memory for their shares of a graph's embeddings.

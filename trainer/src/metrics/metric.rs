@@ -1,7 +1,7 @@
 //! The metrics of predictions for seeds, which can select the best epoch.
 
-use super::kinds;
 use super::output_rows::OutputRows;
+use super::registry;
 use crate::loss::{OutputKind, Target};
 use edgecut_cluster::{ClusterError, ProcessGroup};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -64,7 +64,7 @@ pub struct Metric(&'static MetricEntry);
 impl Metric {
     /// Returns all metrics.
     pub fn all() -> impl Iterator<Item = Self> {
-        kinds::ALL.iter().map(|entry| Self(entry))
+        registry::ALL.iter().map(|entry| Self(entry))
     }
 
     /// Returns the name.

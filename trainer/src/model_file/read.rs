@@ -3,12 +3,10 @@
 use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, INDEX, TableEntry};
 use super::file_header::FileHeader;
-use super::saved_task::{ModelTask, TASK};
-use super::settings::{LoadableConfig, ModelSettings};
+use super::saved_task::TASK;
+use super::settings::LoadableConfig;
 use super::tensor_name::ModulePath;
 use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, TrainedOn, VERSION, embedding_name};
-use crate::error::ModelError;
-use crate::models::NetworkConfig;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
@@ -22,6 +20,7 @@ pub type Loaded<B, C, E> = (<C as LoadableConfig>::Model<B>, C, E);
 /// Reads a model with its settings, and all its embeddings into memory. `C` are the settings: [`NetworkConfig`] of a model
 /// for nodes or whole graphs, [`LinkModelConfig`] of a model for links, or your own.
 ///
+/// [`NetworkConfig`]: crate::models::NetworkConfig
 /// [`LinkModelConfig`]: crate::models::LinkModelConfig
 ///
 /// # Errors
@@ -94,27 +93,6 @@ pub fn open_model<B: Backend, C: LoadableConfig>(
     let model = config.init::<B>(device).map_err(model_error)?;
     let (model, embeddings) = filled(model, &config.embedded(), path, &file, device)?;
     Ok((model, config, embeddings))
-}
-
-/// Opens a model for nodes or whole graphs as [`open_model`] does.
-///
-/// # Errors
-/// The errors of [`load_model`], and a model for another task.
-pub fn open_network<B: Backend>(
-    bytes: &[u8],
-    path: &Path,
-    task: ModelTask,
-    device: &B::Device,
-) -> Result<Loaded<B, NetworkConfig, SavedEmbeddings>, ModelFileError> {
-    let loaded = open_model::<B, NetworkConfig>(bytes, path, device)?;
-    let what = match loaded.1.task() {
-        Some(ModelTask::Graph) if task != ModelTask::Graph => {
-            "it describes a model for whole graphs: use it with `train graph`"
-        }
-        Some(ModelTask::Node) if task != ModelTask::Node => "it describes a model for nodes: use it with `train node`",
-        _ => return Ok(loaded),
-    };
-    Err(ModelFileError::Model { path: path.to_owned(), source: ModelError::Settings { what: what.into() } })
 }
 
 /// Replaces the parameters of `model` by the file's. Also returns the embeddings of the node types `embedded`.

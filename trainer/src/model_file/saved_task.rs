@@ -12,21 +12,20 @@ use std::path::Path;
 /// The key of the metadata of a model file under which the task is stored as JSON.
 pub(super) const TASK: &str = "task";
 
-/// The task that a model was trained for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ModelTask {
-    /// Prediction for nodes: the settings are a [`NetworkConfig`](crate::models::NetworkConfig).
-    Node,
-    /// Predictions of several targets of nodes: the settings are a
-    /// [`MultiModelConfig`](crate::multi::MultiModelConfig).
-    Multi,
-    /// Link prediction: the settings are a [`LinkModelConfig`](crate::models::LinkModelConfig).
-    Link,
-    /// Prediction for edges: the settings are an [`EdgeModelConfig`](crate::models::EdgeModelConfig).
-    Edge,
-    /// Prediction for whole graphs: the settings are a [`NetworkConfig`](crate::models::NetworkConfig) with pooling.
-    Graph,
+/// The kind of a task, which model files name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskKind {
+    /// The name, which is also the name of the command of the program `train`.
+    pub name: &'static str,
+    /// The items that models of the task predict for, for messages.
+    pub items: &'static str,
+}
+
+impl TaskKind {
+    /// Prediction for nodes by a [`NetworkConfig`](crate::models::NetworkConfig).
+    pub const NODE: Self = Self { name: "node", items: "nodes" };
+    /// Prediction for whole graphs by a [`NetworkConfig`](crate::models::NetworkConfig) with pooling.
+    pub const GRAPH: Self = Self { name: "graph", items: "whole graphs" };
 }
 
 /// The loss that a model is trained with.
@@ -49,8 +48,8 @@ pub struct SavedLoss {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedTask {
-    /// The task.
-    pub task: ModelTask,
+    /// The name of the task.
+    pub task: String,
     /// The name of the loss; `None` if the file does not tell it, as files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<String>,
@@ -83,13 +82,14 @@ impl SavedTask {
             return Ok(task);
         }
         let config: serde_json::Value = serde_json::from_str(&json).map_err(json_error)?;
+        // The tasks of the versions that wrote such files.
         let task = match config {
-            config if config.get("edge_decoder").is_some() => ModelTask::Edge,
-            config if config.get("decoder").is_some() => ModelTask::Link,
-            config if config.get("pooling").is_some() => ModelTask::Graph,
-            _ => ModelTask::Node,
+            config if config.get("edge_decoder").is_some() => "edge",
+            config if config.get("decoder").is_some() => "link",
+            config if config.get("pooling").is_some() => "graph",
+            _ => "node",
         };
-        Ok(Self { task, loss: None, outputs: None, decision: None, target_decisions: BTreeMap::new() })
+        Ok(Self { task: task.to_owned(), loss: None, outputs: None, decision: None, target_decisions: BTreeMap::new() })
     }
 
     /// Checks that the decision is one of the model's outputs.

@@ -1,8 +1,8 @@
 //! The settings of a model that its file stores.
 
-use super::saved_task::ModelTask;
+use super::saved_task::TaskKind;
 use crate::error::ModelError;
-use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
+use crate::models::{Network, NetworkConfig};
 use burn::module::Module;
 use burn::tensor::backend::Backend;
 use edgecut_gnn::nn::PygLayer;
@@ -17,14 +17,20 @@ pub trait ModelSettings: Serialize {
     }
 
     /// Returns the task of the model, which its file names; `None` by default.
-    fn task(&self) -> Option<ModelTask> {
+    fn task(&self) -> Option<TaskKind> {
+        None
+    }
+
+    /// Returns the settings of the model's network of this crate, which has its convolutions and reads its embeddings; `None`
+    /// for other models.
+    fn network(&self) -> Option<&NetworkConfig> {
         None
     }
 
     /// Returns the layers of PyG that compute the same as the model's convolutions, if the Python package needs their
     /// description.
     fn pyg_layers(&self) -> Vec<PygLayer> {
-        Vec::new()
+        self.network().map_or_else(Vec::new, NetworkConfig::pyg_layers)
     }
 }
 
@@ -32,9 +38,9 @@ pub trait ModelSettings: Serialize {
 impl ModelSettings for () {}
 
 /// The settings of a model that can be made again from its file.
-pub trait LoadableConfig: ModelSettings + Sized {
+pub trait LoadableConfig: ModelSettings + Sized + 'static {
     /// The model.
-    type Model<B: Backend>: Module<B>;
+    type Model<B: Backend>: Module<B> + 'static;
 
     /// Parses the settings from the JSON of a file.
     ///
@@ -55,7 +61,12 @@ pub trait LoadableConfig: ModelSettings + Sized {
     fn init<B: Backend>(&self, device: &B::Device) -> Result<Self::Model<B>, ModelError>;
 
     /// Returns the node types whose embeddings the model reads, each with the number of values per node.
-    fn embedded(&self) -> Vec<(&str, usize)>;
+    fn embedded(&self) -> Vec<(&str, usize)> {
+        match self.network() {
+            Some(network) => network.graph.embedding_widths(network.hidden_channels),
+            None => Vec::new(),
+        }
+    }
 }
 
 impl ModelSettings for NetworkConfig {
@@ -63,12 +74,12 @@ impl ModelSettings for NetworkConfig {
         Some(self.num_parameters().unwrap_or(usize::MAX))
     }
 
-    fn task(&self) -> Option<ModelTask> {
-        Some(if self.pooling.is_some() { ModelTask::Graph } else { ModelTask::Node })
+    fn task(&self) -> Option<TaskKind> {
+        Some(if self.pooling.is_some() { TaskKind::GRAPH } else { TaskKind::NODE })
     }
 
-    fn pyg_layers(&self) -> Vec<PygLayer> {
-        self.pyg_layers()
+    fn network(&self) -> Option<&NetworkConfig> {
+        Some(self)
     }
 }
 
@@ -85,77 +96,5 @@ impl LoadableConfig for NetworkConfig {
 
     fn init<B: Backend>(&self, device: &B::Device) -> Result<Network<B>, ModelError> {
         self.init(0, device)
-    }
-
-    fn embedded(&self) -> Vec<(&str, usize)> {
-        self.graph.embedding_widths(self.hidden_channels)
-    }
-}
-
-impl ModelSettings for LinkModelConfig {
-    fn num_parameters(&self) -> Option<usize> {
-        Some(self.num_parameters().unwrap_or(usize::MAX))
-    }
-
-    fn task(&self) -> Option<ModelTask> {
-        Some(ModelTask::Link)
-    }
-
-    fn pyg_layers(&self) -> Vec<PygLayer> {
-        self.encoder.pyg_layers()
-    }
-}
-
-impl LoadableConfig for LinkModelConfig {
-    type Model<B: Backend> = LinkModel<B>;
-
-    fn from_json(json: &str) -> serde_json::Result<Self> {
-        LinkModelConfig::from_json(json)
-    }
-
-    fn validate(&self) -> Result<(), ModelError> {
-        self.validate()
-    }
-
-    fn init<B: Backend>(&self, device: &B::Device) -> Result<LinkModel<B>, ModelError> {
-        self.init(0, device)
-    }
-
-    fn embedded(&self) -> Vec<(&str, usize)> {
-        self.encoder.embedded()
-    }
-}
-
-impl ModelSettings for EdgeModelConfig {
-    fn num_parameters(&self) -> Option<usize> {
-        Some(self.num_parameters().unwrap_or(usize::MAX))
-    }
-
-    fn task(&self) -> Option<ModelTask> {
-        Some(ModelTask::Edge)
-    }
-
-    fn pyg_layers(&self) -> Vec<PygLayer> {
-        self.encoder.pyg_layers()
-    }
-}
-
-impl LoadableConfig for EdgeModelConfig {
-    type Model<B: Backend> = EdgeModel<B>;
-
-    fn from_json(json: &str) -> serde_json::Result<Self> {
-        EdgeModelConfig::from_json(json)
-    }
-
-    fn validate(&self) -> Result<(), ModelError> {
-        self.validate()
-    }
-
-    fn init<B: Backend>(&self, device: &B::Device) -> Result<EdgeModel<B>, ModelError> {
-        self.init(0, device)
-    }
-
-    fn embedded(&self) -> Vec<(&str, usize)> {
-        self.encoder.embedded()
     }
 }

@@ -4,7 +4,7 @@ use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, INDEX};
 use super::file_header::with_ordered_header;
 use super::model_origin::{ModelOrigin, ORIGIN};
-use super::saved_task::{ModelTask, SavedLoss, SavedTask, TASK};
+use super::saved_task::{SavedLoss, SavedTask, TASK, TaskKind};
 use super::settings::ModelSettings;
 use super::tensor_name::ModulePath;
 use super::trained_on::{TRAINED_ON, TrainedOn};
@@ -54,7 +54,7 @@ trait ModelParts {
     fn tensors(&self) -> BTreeMap<String, StoredTensor>;
     fn settings(&self) -> serde_json::Result<String>;
     fn num_parameters(&self) -> Option<usize>;
-    fn task(&self) -> Option<ModelTask>;
+    fn task(&self) -> Option<TaskKind>;
     fn pyg_layers(&self) -> Vec<PygLayer>;
 }
 
@@ -79,7 +79,7 @@ impl<B: Backend, M: Module<B>, C: ModelSettings> ModelParts for ModelAndSettings
         self.settings.num_parameters()
     }
 
-    fn task(&self) -> Option<ModelTask> {
+    fn task(&self) -> Option<TaskKind> {
         self.settings.task()
     }
 
@@ -129,7 +129,7 @@ pub(super) fn model_bytes(
     ]);
     if let Some(task) = model.parts.task() {
         let task = SavedTask {
-            task,
+            task: task.name.to_owned(),
             loss: notes.loss.map(|loss| loss.name.clone()),
             outputs: notes.loss.and_then(|loss| loss.outputs),
             decision: notes.decision.cloned(),

@@ -7,7 +7,7 @@ use edgecut_graph::EdgeTypeId;
 use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
-use super::link_model::{encode, not_of_task};
+use super::link_model::encode;
 use super::model_input::ModelInput;
 use super::network::Network;
 use super::network_config::NetworkConfig;
@@ -86,18 +86,6 @@ pub struct EdgeModel<B: Backend> {
 }
 
 impl EdgeModelConfig {
-    /// Parses the settings from the JSON that serialising writes.
-    ///
-    /// # Errors
-    /// If the text is not JSON or has other entries.
-    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        let value: serde_json::Value = serde_json::from_str(text)?;
-        if value.get("edge_decoder").is_none() {
-            not_of_task(&value)?;
-        }
-        serde_json::from_value(value)
-    }
-
     /// Returns true if the encoder or the decoder reads features of edges.
     pub fn reads_edge_features(&self) -> bool {
         self.encoder.graph.has_edge_features() || self.edge_feature_dim > 0

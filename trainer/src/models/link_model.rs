@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use serde::de::Error;
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Serialize};
 
 use super::model_input::ModelInput;
@@ -50,18 +50,6 @@ pub struct LinkModel<B: Backend> {
 }
 
 impl LinkModelConfig {
-    /// Parses the settings from the JSON that serialising writes.
-    ///
-    /// # Errors
-    /// If the text is not JSON or has other entries.
-    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        let value: serde_json::Value = serde_json::from_str(text)?;
-        if value.get("decoder").is_none() {
-            not_of_task(&value)?;
-        }
-        serde_json::from_value(value)
-    }
-
     /// Checks the settings.
     ///
     /// # Errors
@@ -133,19 +121,22 @@ pub(super) fn encode<B: GnnBackend>(
     })
 }
 
-/// Returns an error that names the task of the model whose settings `value` are, if it is that of nodes, links, edges or
-/// whole graphs.
-pub(super) fn not_of_task(value: &serde_json::Value) -> Result<(), serde_json::Error> {
+/// Parses the settings of a model from the JSON that serialising writes. They have an entry `entry`, which others lack.
+///
+/// # Errors
+/// If the text is not JSON or has other entries. The error names the task if it is nodes, links, edges or whole graphs.
+pub(crate) fn settings_with_entry<C: DeserializeOwned>(json: &str, entry: &str) -> serde_json::Result<C> {
+    let value: serde_json::Value = serde_json::from_str(json)?;
     let described = [
         ("edge_decoder", "edges", "edge"),
         ("decoder", "links", "link"),
         ("conv", "whole graphs", "graph"),
         ("kind", "nodes", "node"),
     ];
-    match described.into_iter().find(|(entry, ..)| value.get(entry).is_some()) {
-        Some((_, items, task)) => {
+    match described.into_iter().find(|(of_task, ..)| value.get(of_task).is_some()) {
+        Some((_, items, task)) if value.get(entry).is_none() => {
             Err(serde_json::Error::custom(format!("it describes a model for {items}: use it with `train {task}`")))
         }
-        None => Ok(()),
+        _ => serde_json::from_value(value),
     }
 }

@@ -14,71 +14,72 @@ pub use target_label::{KnownNodes, TargetLabel};
 pub use task::MultiTask;
 
 use crate::batch_input::BatchOptions;
-use crate::embeddings::{EmbeddingSource, Embeddings};
-use crate::error::TrainError;
-use crate::fit::{Evaluator, Fitted, Observer, fit};
-use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
+use crate::error::{ModelError, TrainError};
+use crate::fit::FitConfig;
+use crate::model_file::TaskKind;
 use crate::models::{Mode, ModelInput, Network};
+use crate::seed_task::{SeedTask, Setup};
 use burn::tensor::Tensor;
 use config::{check_fit, heads};
-use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use edgecut_graph::NodeTypeId;
 use evaluator::GraphTargets;
 use std::sync::Arc;
 
-/// A trained model for several targets.
-pub type FittedMultiModel<B> = Fitted<Network<B>, MultiModelConfig, MultiResult>;
+/// Predictions of several targets of nodes by one [`Network`].
+#[derive(Debug)]
+pub struct MultiPrediction;
 
-/// Trains a model for several targets on this rank's share of their training nodes, and tests the model of the best validation
-/// epoch. Every rank calls this function and gets the same model and the same result.
-///
-/// # Errors
-/// Options that do not match the graph, a failure of the job, or a loss that is not finite.
-pub fn train_multi<B: AutodiffGnnBackend>(
-    graph: &Arc<DistGraph>,
-    config: &MultiTrainingConfig,
-    world: &mut ProcessGroup,
-    device: &B::Device,
-    observer: &mut dyn Observer<MultiScores>,
-) -> Result<FittedMultiModel<B::InnerBackend>, TrainError> {
-    let settings = multi_model_config(graph, config)?;
-    let network = &settings.network;
-    let embedded = EmbeddedNodes { graph, schema: &network.graph, dim: network.hidden_channels };
-    check_model_memory::<B>(network.num_parameters(), Some(embedded), world)?;
-    let mut model: Network<B> = network.init(config.training.fit.seed, device)?;
-    model.set_precision(config.training.step.precision);
-    let task = MultiTask::new(graph, config, BatchOptions::of_model(network, true), device, world)?;
-    fit(task, model, settings, &config.training.fit, world, observer)
-}
+impl SeedTask for MultiPrediction {
+    const KIND: TaskKind = TaskKind { name: "multi", items: "several targets" };
 
-/// Evaluates a trained model and its embeddings on the validation and test nodes of all targets. Every rank calls this
-/// function.
-///
-/// # Errors
-/// A model that does not match the graph or the options, or a failure of the job.
-pub fn evaluate_multi<'a, B: GnnBackend>(
-    graph: &Arc<DistGraph>,
-    config: &MultiTrainingConfig,
-    model: (&Network<B>, &MultiModelConfig),
-    saved: impl Into<EmbeddingSource<'a>>,
-    world: &mut ProcessGroup,
-    device: &B::Device,
-) -> Result<MultiResult, TrainError> {
-    let (model, settings) = model;
-    let network = &settings.network;
-    check_fit(graph, config, settings)?;
-    let training = config.training.for_network(network);
-    let config = MultiTrainingConfig { training, targets: config.targets.clone() };
-    let training = &config.training;
-    let meta = graph.part().meta();
-    let schema = Arc::new(training.schema(meta)?);
-    let mut embeddings = Embeddings::new(graph, &schema, network.hidden_channels, training.fit.seed)?;
-    embeddings.load(saved, world)?;
-    let targets = GraphTargets { graph: Arc::clone(graph), schema, heads: heads(meta, &config)?.into() };
-    let evaluator = MultiEvaluator::new(targets, training, BatchOptions::of_model(network, false), device, world)?;
-    evaluator.evaluate_trained(model, &embeddings, world)
+    type Data = Arc<DistGraph>;
+    type Config = MultiTrainingConfig;
+    type ModelConfig = MultiModelConfig;
+    type Scores = MultiScores;
+    type Outcome = MultiResult;
+    type Model<B: AutodiffGnnBackend> = Network<B>;
+    type Training<B: AutodiffGnnBackend> = MultiTask<B>;
+    type Evaluator<B: GnnBackend> = MultiEvaluator<B>;
+
+    fn fit_config(config: &MultiTrainingConfig) -> &FitConfig {
+        &config.training.fit
+    }
+
+    fn model_config(graph: &Arc<DistGraph>, config: &MultiTrainingConfig) -> Result<MultiModelConfig, TrainError> {
+        multi_model_config(graph, config)
+    }
+
+    fn init<B: AutodiffGnnBackend>(setup: &Setup<'_, Self, B>) -> Result<Network<B>, ModelError> {
+        let mut model = setup.model_config.network.init(setup.config.training.fit.seed, setup.device)?;
+        model.set_precision(setup.config.training.step.precision);
+        Ok(model)
+    }
+
+    fn training<B: AutodiffGnnBackend>(setup: Setup<'_, Self, B>) -> Result<MultiTask<B>, TrainError> {
+        let Setup { data, config, model_config, device, world } = setup;
+        MultiTask::new(data, config, BatchOptions::of_model(&model_config.network, true), device, world)
+    }
+
+    fn evaluation_config<B: GnnBackend>(setup: Setup<'_, Self, B>) -> Result<MultiTrainingConfig, TrainError> {
+        let Setup { data, config, model_config, .. } = setup;
+        check_fit(data, config, model_config)?;
+        let training = config.training.for_network(&model_config.network);
+        Ok(MultiTrainingConfig { training, targets: config.targets.clone() })
+    }
+
+    fn evaluator<B: GnnBackend>(setup: Setup<'_, Self, B>) -> Result<MultiEvaluator<B>, TrainError> {
+        let Setup { data, config, model_config, device, world } = setup;
+        let meta = data.part().meta();
+        let targets = GraphTargets {
+            graph: Arc::clone(data),
+            schema: Arc::new(config.training.schema(meta)?),
+            heads: heads(meta, config)?.into(),
+        };
+        let options = BatchOptions::of_model(&model_config.network, false);
+        MultiEvaluator::new(targets, &config.training, options, device, world)
+    }
 }
 
 /// Computes the outputs for the seeds of a batch, which are of one node type.

@@ -1,12 +1,13 @@
 //! The settings of a model for several targets, which its file stores.
 
+use super::MultiPrediction;
 use super::head::Head;
 use crate::error::ModelError;
 use crate::loss::OutputKind;
-use crate::model_file::{LoadableConfig, ModelSettings, ModelTask};
+use crate::model_file::{LoadableConfig, ModelSettings, TaskKind};
 use crate::models::{Network, NetworkConfig};
+use crate::seed_task::SeedTask;
 use burn::tensor::backend::Backend;
-use edgecut_gnn::nn::PygLayer;
 use edgecut_graph::NodeTypeId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -65,12 +66,12 @@ impl ModelSettings for MultiModelConfig {
         Some(self.network.num_parameters().unwrap_or(usize::MAX))
     }
 
-    fn task(&self) -> Option<ModelTask> {
-        Some(ModelTask::Multi)
+    fn task(&self) -> Option<TaskKind> {
+        Some(MultiPrediction::KIND)
     }
 
-    fn pyg_layers(&self) -> Vec<PygLayer> {
-        self.network.pyg_layers()
+    fn network(&self) -> Option<&NetworkConfig> {
+        Some(&self.network)
     }
 }
 
@@ -108,10 +109,6 @@ impl LoadableConfig for MultiModelConfig {
     fn init<B: Backend>(&self, device: &B::Device) -> Result<Network<B>, ModelError> {
         self.validate()?;
         self.network.init(0, device)
-    }
-
-    fn embedded(&self) -> Vec<(&str, usize)> {
-        self.network.graph.embedding_widths(self.network.hidden_channels)
     }
 }
 

@@ -13,13 +13,12 @@ use edgecut_graph::{
     Targets,
 };
 use edgecut_partition::Method;
-use edgecut_trainer::edge::{
-    EdgeOutputs, EdgePredictionConfig, EdgeTrainingConfig, FittedEdgeModel, evaluate_edge, predict_edges, train_edge,
-};
+use edgecut_trainer::edge::{EdgeOutputs, EdgePrediction, EdgePredictionConfig, EdgeTrainingConfig, predict_edges};
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::models::{ConvKind, NodeEmbedding, SageSettings, TargetEdges};
 use edgecut_trainer::{
-    EmbeddingTable, EpochReport, FitConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
+    EmbeddingTable, EpochReport, FitConfig, FittedOf, Observer, SeedResult, SeedScores, TrainError, TrainedModel,
+    TrainingConfig, evaluate_model, train_model,
 };
 use std::path::Path;
 
@@ -112,10 +111,11 @@ fn blind(num_epochs: u64) -> EdgeTrainingConfig {
 }
 
 /// Trains on as many ranks as there are parts, and returns what each of them has.
-fn train(dir: &Path, num_ranks: usize, config: &EdgeTrainingConfig) -> Vec<(FittedEdgeModel<Cpu>, Vec<f64>)> {
+fn train(dir: &Path, num_ranks: usize, config: &EdgeTrainingConfig) -> Vec<(FittedOf<EdgePrediction, Cpu>, Vec<f64>)> {
     on_ranks(dir, num_ranks, &DistGraphConfig::default(), |graph, world| {
         let mut losses = Losses::default();
-        let trained = train_edge::<Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut losses);
+        let trained =
+            train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut losses);
         let trained = trained.expect("a run");
         world.barrier().expect("all ranks are done");
         (trained, losses.0)
@@ -155,7 +155,8 @@ fn embeddings_of_a_model_for_edges_follow_the_schedule() {
         config.training.embedding_lr = Some(rate);
         config.training.node_embeddings = vec![NodeEmbedding { node_type: "user".into(), dim: Some(4) }];
         let mut tables = on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
-            let trained = train_edge::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ());
+            let trained =
+                train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ());
             trained.expect("a run").embeddings.tables().expect("tables")
         });
         tables.remove(0)
@@ -260,7 +261,8 @@ fn predictions_of_all_edges_read_the_other_edges_of_their_ends() {
     config.training.kind = ConvKind::Gine(GineSettings(GinSettings { mlp_layers: 1, learn_epsilon: false }));
     let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
-        let trained = train_edge::<Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
+        let trained =
+            train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
         let trained = trained.expect("a run");
         let mut num_correct = 0;
         let mut visit = |EdgeOutputs { dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
@@ -299,7 +301,8 @@ fn outputs_from_all_neighbors_do_not_depend_on_batches() {
     let config = config(1);
     let of_ranks = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
-        let trained = train_edge::<Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
+        let trained =
+            train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
         let trained = trained.expect("a run");
         [(400, 0), (37, 0), (37, 5)].map(|(batch_size, seed)| {
             let sampler = config.training.sampler.clone();
@@ -341,11 +344,12 @@ fn predictions_are_those_of_the_evaluation() {
     let config = config(6);
     let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
-        let trained = train_edge::<Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
+        let trained =
+            train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
         let trained = trained.expect("a run");
         let tables: &[EmbeddingTable] = &[];
-        let evaluated = evaluate_edge(&graph, &config, (&trained.model, &trained.settings), tables, world, &device)
-            .expect("scores");
+        let saved = TrainedModel::new(&trained.model, &trained.settings, tables);
+        let evaluated = evaluate_model::<EdgePrediction, Cpu>(&graph, &config, saved, world, &device).expect("scores");
         assert_eq!((evaluated.valid_acc, evaluated.test_acc), (trained.result.valid_acc, trained.result.test_acc));
         let mut rows: Vec<(u32, u32, Vec<u32>)> = Vec::new();
         let mut visit = |EdgeOutputs { src, dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
@@ -422,8 +426,13 @@ fn graphs_and_settings_that_do_not_fit_are_named() {
     ] {
         let dir = parts_of(dataset, 1);
         on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
-            let found =
-                train_edge::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut Losses::default());
+            let found = train_model::<EdgePrediction, Autodiff<Cpu>>(
+                &graph,
+                &config,
+                world,
+                &Default::default(),
+                &mut Losses::default(),
+            );
             let error = found.err().expect("it is refused").to_string();
             assert!(error.contains(why), "{error}, expected {why}");
         });

@@ -8,9 +8,9 @@ use edgecut_gnn::nn::Aggregation;
 use edgecut_graph::readers::{DatasetSource, export_npy, load};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, NodeData, NodeTypeId, OverlapPolicy};
 use edgecut_partition::Method;
-use edgecut_trainer::TrainingConfig;
-use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig, Softmax, train_link};
+use edgecut_trainer::link::{LinkLoss, LinkPrediction, LinkTrainingConfig, Softmax};
 use edgecut_trainer::models::{ConvKind, SageSettings};
+use edgecut_trainer::{TrainingConfig, train_model};
 
 const SAGE: ConvKind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// The mean reciprocal rank of a random model with twenty negatives.
@@ -27,7 +27,9 @@ fn test_mrr(graph: &Dataset, config: &LinkTrainingConfig) -> f64 {
     write_parts(graph, 2, Method::Random, &parts);
     let results = on_ranks(&parts, 2, &DistGraphConfig::default(), |graph, world| {
         let mut log = Log::default();
-        let trained = train_link::<Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut log).expect("a run");
+        let trained =
+            train_model::<LinkPrediction, Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut log)
+                .expect("a run");
         world.barrier().expect("all ranks are done");
         trained.result
     });

@@ -11,10 +11,10 @@ use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
 use edgecut_trainer::link::{
-    Bce, LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkTrainingConfig, Softmax, evaluate_link, train_link,
+    Bce, LinkEvaluation, LinkLoss, LinkMetric, LinkPrediction, LinkResult, LinkTrainingConfig, Softmax,
 };
 use edgecut_trainer::models::{ConvKind, GcnSettings, RgcnSettings, SageSettings};
-use edgecut_trainer::{TrainError, TrainingConfig};
+use edgecut_trainer::{TrainError, TrainedModel, TrainingConfig, evaluate_model, train_model};
 use std::path::Path;
 
 const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 3);
@@ -52,11 +52,12 @@ fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Result<(L
     on_ranks(dir, ranks, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
         let mut log = Log::default();
-        let trained = train_link::<Autodiff<Cpu>>(&graph, config, world, &device, &mut log)?;
+        let trained = train_model::<LinkPrediction, Autodiff<Cpu>>(&graph, config, world, &device, &mut log)?;
         log.check(config, &trained.result);
         let tables = trained.embeddings.tables()?;
         world.barrier()?;
-        let again = evaluate_link(&graph, config, &trained.model, &trained.settings, &tables, world, &device)?;
+        let saved = TrainedModel::new(&trained.model, &trained.settings, &tables);
+        let again = evaluate_model::<LinkPrediction, Cpu>(&graph, config, saved, world, &device)?;
         Ok((trained.result, again))
     })
 }

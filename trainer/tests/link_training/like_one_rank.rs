@@ -10,9 +10,9 @@ use edgecut_partition::Method;
 use edgecut_trainer::gradients::flatten_parameters;
 
 use edgecut_gnn::nn::{Aggregation, Decomposition};
-use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, train_link};
+use edgecut_trainer::link::{LinkEvaluation, LinkPrediction, LinkScores, LinkTrainingConfig};
 use edgecut_trainer::models::{ConvKind, RgcnSettings, SageSettings};
-use edgecut_trainer::{EpochReport, TrainingConfig};
+use edgecut_trainer::{EpochReport, TrainingConfig, train_model};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -79,7 +79,9 @@ struct Run {
 fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Run> {
     on_ranks(dir, ranks, &DistGraphConfig::default(), |graph, world| {
         let mut log = Log::default();
-        let trained = train_link::<Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut log).expect("a run");
+        let trained =
+            train_model::<LinkPrediction, Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut log)
+                .expect("a run");
         let embeddings = trained.embeddings.tables().expect("the embeddings").remove(0).values;
         world.barrier().expect("all ranks have read");
         Run { epochs: log.epochs, parameters: flatten_parameters(&trained.model), embeddings }
@@ -133,7 +135,13 @@ fn weights_of_another_unit_train_the_same_model() {
         assert!((found - expected).abs() < 1e-4 * expected, "{found} instead of {expected}");
     }
     on_ranks(&parts_of_scaled_weights(dir.path(), 0.0), 1, &DistGraphConfig::default(), |graph, world| {
-        let trained = train_link::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut Log::default());
+        let trained = train_model::<LinkPrediction, Autodiff<Cpu>>(
+            &graph,
+            &config,
+            world,
+            &Default::default(),
+            &mut Log::default(),
+        );
         let error = trained.map(|_| ()).expect_err("nothing to learn").to_string();
         assert!(error.contains("all training data has the weight 0"), "{error}");
     });

@@ -13,10 +13,10 @@ use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
 use edgecut_partition::Method;
 use edgecut_trainer::link::{
-    LinkEvaluation, LinkScores, LinkTrainingConfig, RankedEnds, evaluate_link, link_model_config,
+    LinkEvaluation, LinkPrediction, LinkScores, LinkTrainingConfig, RankedEnds, link_model_config,
 };
 use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModel, LinkModelConfig, Mode, RgcnSettings, SageSettings};
-use edgecut_trainer::{BatchOptions, EmbeddingTable, Embeddings, TensorBatch};
+use edgecut_trainer::{BatchOptions, EmbeddingTable, Embeddings, TensorBatch, TrainedModel, evaluate_model};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -153,7 +153,8 @@ fn assert_ranked(
     for (path, ranks) in jobs {
         let results = on_ranks(path, *ranks, &DistGraphConfig::default(), |graph, world| {
             let device = Default::default();
-            evaluate_link(&graph, config, model, model_config, tables, world, &device).expect("an evaluation")
+            let saved = TrainedModel::new(model, model_config, tables);
+            evaluate_model::<LinkPrediction, Cpu>(&graph, config, saved, world, &device).expect("an evaluation")
         });
         for result in &results {
             let what = format!("{} of {:?} and {}", path.display(), config.training.kind, config.decoder);

@@ -21,12 +21,12 @@ use edgecut_trainer::gradients::{
     num_parameters, num_trained_parameters, unflatten_gradients,
 };
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch};
-use edgecut_trainer::model_file::{ModelTask, parse_model, save_model};
+use edgecut_trainer::model_file::{parse_model, save_model};
 use edgecut_trainer::models::{
     ConvKind, GcnSettings, GinSettings, GraphClassifier, Mode, ModelError, Network, NetworkConfig, Pooling, Readout,
     SageSettings,
 };
-use edgecut_trainer::{Cpu, TrainingBackend, adam};
+use edgecut_trainer::{Cpu, NodePrediction, adam, open_task_model};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
@@ -526,7 +526,7 @@ fn saved_models_come_back_with_their_running_statistics() {
         let (loaded, settings, _) =
             parse_model::<NdArray<f32>, NetworkConfig>(&bytes, &path, &device).expect("the model");
         assert_eq!((flatten_parameters(&loaded), settings), (flatten_parameters(&model), config));
-        let Err(error) = Cpu::open_network(&bytes, &path, ModelTask::Node, &device) else {
+        let Err(error) = open_task_model::<NodePrediction, Cpu>(&bytes, &path, &device) else {
             panic!("no model for nodes")
         };
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::args::{Format, PredictArgs, Rows};
 use super::request::Request::{self, Edges, Explanations, GraphExplanations, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
-use crate::tasks::TASKS;
+use crate::tasks::TaskEntry;
 use anyhow::bail;
 use edgecut_graph::Split;
 use edgecut_trainer::model_file::NewEmbeddings;
@@ -72,7 +72,7 @@ pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
 fn reads_parts(args: &PredictArgs) -> bool {
     let saved = read_network(&args.load_model).and_then(|bytes| SavedTask::of_file(&bytes, &args.load_model));
     let Ok(saved) = saved else { return true };
-    TASKS.iter().any(|task| task.model == saved.task && task.reads_parts)
+    TaskEntry::named(&saved.task).is_none_or(|task| task.reads_parts)
 }
 
 /// Returns true if a flag of sampled neighbors is given.

@@ -4,7 +4,7 @@ use super::args::{PredictArgs, TimeLimit};
 use crate::exit::UsageError;
 use crate::saved_model::{OpenModel, SavedModel};
 use crate::tasks::link::LinkTask;
-use crate::tasks::{Open, TaskProgram, open_model};
+use crate::tasks::{Open, TaskEntry, TaskProgram, open_model};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{SamplerConfig, Temporal};
@@ -42,7 +42,8 @@ pub(super) fn open<'a, B: TrainingBackend>(
     let model = open_model::<B>(&saved, device)?;
     let sampler = sampler(args, model.leaves_out_targets(), saved.trained_on.as_ref())?;
     if let Some(meta) = graph {
-        saved.check_graph(meta, model.outputs(), sampler.as_ref(), world)?;
+        let reads = TaskEntry::named(&saved.task.task).map(|task| (task.reads)(model.outputs())).unwrap_or_default();
+        saved.check_graph(meta, reads, sampler.as_ref(), world)?;
     }
     Ok(Opened { saved, model, sampler })
 }

@@ -17,7 +17,7 @@ use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
 use edgecut_trainer::metrics::Decision;
 use edgecut_trainer::model_file::{
-    ModelFileError, ModelTask, NewEmbeddings, ReadData, SavedEmbeddings, SavedTask, TrainedOn, read_network,
+    ModelFileError, NewEmbeddings, ReadData, SavedEmbeddings, SavedTask, TrainedOn, read_network,
 };
 use edgecut_trainer::models::NetworkConfig;
 use std::path::Path;
@@ -105,7 +105,9 @@ impl<'a> SavedModel<'a> {
     /// # Errors
     /// A decision of other outputs in a damaged file.
     pub(crate) fn decision_of_nodes(&self, outputs: Option<OutputKind>) -> anyhow::Result<Decision> {
-        let Some(outputs) = outputs.filter(|_| self.task.task == ModelTask::Multi) else { return Ok(self.decision()) };
+        let Some(outputs) = outputs.filter(|_| !self.task.target_decisions.is_empty()) else {
+            return Ok(self.decision());
+        };
         let names = self.trained_on.as_ref().map_or(&[][..], |trained_on| &trained_on.labels);
         match positions(self.targets, names, self.path)?[..] {
             [only] => self.decision_of(&names[only], outputs),
@@ -157,24 +159,18 @@ impl<'a> SavedModel<'a> {
     }
 
     /// Checks that a graph is like the one that the model was trained on, and tells on rank 0 what is not compared and
-    /// what is not the same as in the training. `outputs` are the outputs of the model that mean something. Without
-    /// `sampler`, all neighbors are read. Every rank calls this.
+    /// what is not the same as in the training. `reads` is what the model reads of the data beyond what all models read.
+    /// Without `sampler`, all neighbors are read. Every rank calls this.
     ///
     /// # Errors
     /// Other transforms of features, or other classes, than in the training.
     pub(crate) fn check_graph(
         &self,
         meta: &Meta,
-        outputs: Option<OutputKind>,
+        reads: ReadData,
         sampler: Option<&SamplerConfig>,
         world: &ProcessGroup,
     ) -> anyhow::Result<()> {
-        let has_classes = matches!(outputs, Some(OutputKind::Classes(_)));
-        let reads = ReadData {
-            classes: self.task.task == ModelTask::Multi || (has_classes && self.task.task == ModelTask::Node),
-            edge_classes: has_classes && self.task.task == ModelTask::Edge,
-            ..ReadData::default()
-        };
         if let Some(what) = self.trained_on.as_ref().and_then(|trained| trained.difference(meta, reads)) {
             bail!(ModelFileError::OtherData { path: self.path.to_owned(), what });
         }

@@ -13,12 +13,13 @@ use crate::tasks::part_flags::PartFlags;
 use crate::tasks::{CommonConfig, Open, TaskArgs, TaskFlags, TaskProgram, TaskRun};
 use anyhow::bail;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_trainer::edge::{EdgeTrainingConfig, labeled_edge_type};
+use edgecut_trainer::edge::{EdgePrediction, EdgeTrainingConfig, labeled_edge_type};
 use edgecut_trainer::inference::WantedRows;
+use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::ModelTask;
-use edgecut_trainer::models::{EdgeModel, EdgeModelConfig};
-use edgecut_trainer::{SeedResult, SeedScores, TrainingBackend};
+use edgecut_trainer::model_file::{ReadData, SavedTask};
+use edgecut_trainer::models::EdgeModelConfig;
+use edgecut_trainer::{Compiles, SeedResult, SeedScores, TrainingBackend};
 
 /// The task of predicting classes, labels or numbers of edges.
 #[derive(Debug)]
@@ -33,20 +34,16 @@ impl Profile<EdgeTrainingConfig> for OnNodes {
 }
 
 impl TaskProgram for EdgeTask {
-    const NAME: &'static str = "edge";
+    type Task = EdgePrediction;
+
     const ABOUT: &'static str = "Trains or evaluates a model of the classes or numbers of edges";
     const EXAMPLES: &'static str = "Examples on graphs with labels of edges:\n  \
         train edge --dataset-root-dir data/partitions/payments/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
         train edge --dataset-root-dir data/ratings --edge-type user__rates__film --loss mse --time-attr edge_time";
-    const MODEL: ModelTask = ModelTask::Edge;
     const LEAVES_OUT_TARGETS: bool = true;
 
     type Flags = PartFlags<Flags<EdgeTrainingConfig, OnNodes>, ObjectiveArgs>;
-    type Config = EdgeTrainingConfig;
-    type Scores = SeedScores;
     type Outcome = SeedResult;
-    type Model<B: TrainingBackend> = EdgeModel<B>;
-    type ModelConfig = EdgeModelConfig;
 
     fn objective(args: &TaskArgs<Self>) -> Option<&ObjectiveArgs> {
         Some(&args.own.objective)
@@ -88,14 +85,15 @@ impl TaskProgram for EdgeTask {
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<SeedResult> {
-        Ok(B::train_edge(run.data, run.config, run.world, run.device, run.observer)?.result)
+        Ok(<B as Compiles<EdgePrediction>>::train(run.data, run.config, run.world, run.device, run.observer)?.result)
     }
 
-    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
-        let (mut model, config, embeddings) = B::open_edge_model(&saved.bytes, saved.path, device)?;
-        model.set_precision(saved.precision);
-        let outputs = Some(saved.task.outputs_or_classes(config.num_outputs));
-        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs })
+    fn outputs(saved: &SavedTask, config: &EdgeModelConfig) -> Option<OutputKind> {
+        Some(saved.outputs_or_classes(config.num_outputs))
+    }
+
+    fn reads(outputs: Option<OutputKind>) -> ReadData {
+        ReadData { edge_classes: matches!(outputs, Some(OutputKind::Classes(_))), ..ReadData::default() }
     }
 
     fn evaluate<B: TrainingBackend>(
@@ -104,7 +102,7 @@ impl TaskProgram for EdgeTask {
         open: &Open<Self, B>,
     ) -> anyhow::Result<SeedResult> {
         let TaskRun { args, config, data, world, device, .. } = run;
-        let Open { model, config: model_config, embeddings, outputs } = open;
+        let model_config = &open.config;
         config.training.step.loss = saved.loss(config.training.step.loss.take())?;
         config.scoring.decision = saved.decision();
         // The model has an edge type of its own.
@@ -115,8 +113,8 @@ impl TaskProgram for EdgeTask {
         settings.push(Setting::new("target_edges", own.target_edges, model_config.target_edges));
         settings.push(Setting::new("reverse_types", pairs(&own.reverse_types), pairs(&model_config.reverse_types)));
         check_flags(&args.given, saved.path, &settings)?;
-        args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
-        Ok(B::evaluate_edge(data, config, (model, model_config), embeddings.into(), world, device)?)
+        args.adopt_sampler(saved, open.outputs, &mut config.training, data, world)?;
+        Ok(<B as Compiles<EdgePrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
     fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {

@@ -28,13 +28,15 @@ use edgecut_graph::small_graphs::{
 };
 use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::checkpoint::DataIdentity;
-use edgecut_trainer::graph::{CrossValidationResult, FoldScores, GraphSplit, GraphTrainingConfig, Protocol};
+use edgecut_trainer::graph::{
+    CrossValidationResult, FoldScores, GraphPrediction, GraphSplit, GraphTrainingConfig, Protocol, SplitGraphs,
+};
 use edgecut_trainer::inference::WantedRows;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelTask, TrainedOn};
-use edgecut_trainer::models::{Network, NetworkConfig};
-use edgecut_trainer::{EpochReport, SeedResult, SeedScores, TrainingBackend};
+use edgecut_trainer::model_file::{SavedTask, TrainedOn};
+use edgecut_trainer::models::NetworkConfig;
+use edgecut_trainer::{Compiles, EpochReport, SeedResult, SeedScores, TrainingBackend};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -120,19 +122,15 @@ impl TaskFlags for GraphFlags {
 }
 
 impl TaskProgram for GraphTask {
-    const NAME: &'static str = "graph";
+    type Task = GraphPrediction;
+
     const ABOUT: &'static str = "Trains, evaluates or cross-validates a classifier of whole graphs";
     const EXAMPLES: &'static str = "Examples:\n  \
         train graph --dataset fake-graphs --nproc-per-node 2 --num-epochs 10\n  \
         train graph --dataset IMDB-BINARY --dataset-root-dir data/tu --folds 10 --protocol best-mean-epoch";
-    const MODEL: ModelTask = ModelTask::Graph;
 
     type Flags = GraphFlags;
-    type Config = GraphTrainingConfig;
-    type Scores = SeedScores;
     type Outcome = GraphOutcome;
-    type Model<B: TrainingBackend> = Network<B>;
-    type ModelConfig = NetworkConfig;
 
     /// Checks that flags of generated graphs are given only with `--dataset fake-graphs`.
     fn check(args: &TaskArgs<Self>) -> Result<(), UsageError> {
@@ -221,15 +219,12 @@ impl TaskProgram for GraphTask {
             let result = B::cross_validate(graphs, &folds, data.protocol, config, world, device, observer)?;
             return Ok(GraphOutcome::Folds(result));
         }
-        let trained = B::train_graph(graphs, &split(data, graphs)?, config, world, device, observer)?;
+        let trained = <B as Compiles<GraphPrediction>>::train(&split(data, graphs)?, config, world, device, observer)?;
         Ok(GraphOutcome::Split(trained.result))
     }
 
-    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
-        let (mut model, config, embeddings) = B::open_network(&saved.bytes, saved.path, Self::MODEL, device)?;
-        model.set_precision(saved.precision);
-        let outputs = Some(saved.task.outputs_or_classes(config.num_outputs()));
-        Ok(Open { model, config, embeddings, outputs })
+    fn outputs(saved: &SavedTask, config: &NetworkConfig) -> Option<OutputKind> {
+        Some(saved.outputs_or_classes(config.num_outputs()))
     }
 
     fn evaluate<B: TrainingBackend>(
@@ -243,7 +238,7 @@ impl TaskProgram for GraphTask {
         saved.check_graphs(graphs, &open.config)?;
         config.step.loss = saved.loss(config.step.loss.take())?;
         config.scoring.decision = saved.decision();
-        let result = B::evaluate_graph(graphs, &split, config, (&open.model, &open.config), world, device);
+        let result = <B as Compiles<GraphPrediction>>::evaluate(&split, config, open.trained(), world, device);
         Ok(GraphOutcome::Split(result.with_context(|| format!("evaluate {}", saved.path.display()))?))
     }
 
@@ -313,11 +308,11 @@ fn folds(args: &GraphDataArgs, graphs: &GraphDataset, num_folds: usize) -> anyho
     Ok(folds)
 }
 
-/// Returns the training, validation and test graphs.
-fn split(args: &GraphDataArgs, graphs: &GraphDataset) -> anyhow::Result<GraphSplit> {
+/// Returns the graphs, split into training, validation and test graphs.
+fn split(args: &GraphDataArgs, graphs: &Arc<GraphDataset>) -> anyhow::Result<SplitGraphs> {
     let shares = split_dataset(graphs.num_graphs(), args.split.0, args.split_seed);
     let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
-    Ok(GraphSplit { train, valid, test })
+    Ok(SplitGraphs { graphs: Arc::clone(graphs), split: GraphSplit { train, valid, test } })
 }
 
 /// Returns the settings of a saved model that the flags name as well.

@@ -23,13 +23,12 @@ use edgecut_dist_sampler::{DistGraph, DistRows};
 use edgecut_graph::{HoldOut, NodeTypeId};
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::link::{
-    LinkEvaluation, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds, negative_pair_types,
-    target_edge_types,
+    LinkEvaluation, LinkMetric, LinkPrediction, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds,
+    negative_pair_types, target_edge_types,
 };
 use edgecut_trainer::metrics::{Metric, MetricList};
-use edgecut_trainer::model_file::{ModelTask, TrainedOn};
-use edgecut_trainer::models::{LinkModel, LinkModelConfig};
-use edgecut_trainer::{EpochReport, LrSchedule, TrainingBackend};
+use edgecut_trainer::model_file::TrainedOn;
+use edgecut_trainer::{Compiles, EpochReport, LrSchedule, TrainingBackend};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -101,20 +100,16 @@ impl LinkFlags {
 }
 
 impl TaskProgram for LinkTask {
-    const NAME: &'static str = "link";
+    type Task = LinkPrediction;
+
     const ABOUT: &'static str = "Trains or evaluates a link prediction model";
     const EXAMPLES: &'static str = "Examples on graphs with held-out edges:\n  \
         train link --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
         train link --dataset-root-dir data/partitions/wn18rr/2-parts --nproc-per-node 2 --model embedding --decoder distmult \\\n    \
         --loss softmax --num-negatives 1000 --shared-negatives --eval-negatives all";
-    const MODEL: ModelTask = ModelTask::Link;
 
     type Flags = PartFlags<LinkFlags, ()>;
-    type Config = LinkTrainingConfig;
-    type Scores = LinkScores;
     type Outcome = LinkResult;
-    type Model<B: TrainingBackend> = LinkModel<B>;
-    type ModelConfig = LinkModelConfig;
 
     fn check(args: &TaskArgs<Self>) -> Result<(), UsageError> {
         args.own.task.check_file()?;
@@ -198,13 +193,7 @@ impl TaskProgram for LinkTask {
             run.config.negative_pairs =
                 flags.read_pairs(types, run.args.own.dataset_root_dir(), run.data, run.world)?;
         }
-        Ok(B::train_link(run.data, run.config, run.world, run.device, run.observer)?.result)
-    }
-
-    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
-        let (mut model, config, embeddings) = B::open_link_model(&saved.bytes, saved.path, device)?;
-        model.set_precision(saved.precision);
-        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs: None })
+        Ok(<B as Compiles<LinkPrediction>>::train(run.data, run.config, run.world, run.device, run.observer)?.result)
     }
 
     fn evaluate<B: TrainingBackend>(
@@ -213,7 +202,7 @@ impl TaskProgram for LinkTask {
         open: &Open<Self, B>,
     ) -> anyhow::Result<LinkResult> {
         let TaskRun { args, config, data, world, device, .. } = run;
-        let Open { model, config: model_config, embeddings, .. } = open;
+        let model_config = &open.config;
         let mut settings =
             args.own.training.settings_of(&model_config.encoder, model_config.encoder.graph.has_edge_features());
         let own = &args.own.task.links.settings;
@@ -226,7 +215,7 @@ impl TaskProgram for LinkTask {
         adopt_targets(saved, config, data, world)?;
         *config = config.for_evaluation(data.part().meta())?;
         choose_negatives(args, config, data)?;
-        Ok(B::evaluate_link(data, config, model, model_config, embeddings.into(), world, device)?)
+        Ok(<B as Compiles<LinkPrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
     fn refuses_nodes(wanted: &WantedRows) -> Option<&'static str> {

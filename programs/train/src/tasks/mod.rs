@@ -21,21 +21,26 @@ use crate::args::run::RunArgs;
 use crate::args::start::StartArgs;
 use crate::exit::UsageError;
 use crate::job::command::JobCommand;
+use crate::job::device::on_device;
 use crate::job::process_role::Rank;
 use crate::progress::reporter::{EpochText, Reporter};
 use crate::saved_model::{OpenModel, SavedModel, TargetOutputs};
 use clap::{Args, Subcommand};
-use edgecut_cluster::{Cluster, ProcessGroup};
+use edgecut_cluster::{Cluster, ProcessGroup, Termination};
 use edgecut_dist_sampler::{DistGraph, DistRows, SamplerConfig};
 use edgecut_gnn::ops::Precision;
+use edgecut_gpu::Resolved;
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::inference::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelTask, NewEmbeddings, SavedEmbeddings, TrainedOn};
+use edgecut_trainer::model_file::{NewEmbeddings, ReadData, SavedEmbeddings, SavedTask, TrainedOn};
 use edgecut_trainer::models::ConvKind;
-use edgecut_trainer::{FitConfig, GradientSum, Observer, ScoringConfig, StepOptions, TrainingBackend};
+use edgecut_trainer::{
+    Compiles, FitConfig, GradientSum, ModelOf, Observer, ScoringConfig, SeedTask, StepOptions, TrainedModel,
+    TrainingBackend,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Debug;
@@ -47,28 +52,22 @@ use std::sync::Arc;
 /// A new task is a type with this trait, in a file of its own, and an entry of `tasks!` at the end of this module. The
 /// subcommand, sweeps, the identity of checkpoints, the comparison of ranks, reports and `train predict` follow.
 pub(crate) trait TaskProgram: Debug + Sized + 'static {
+    /// The task of the library.
+    type Task: SeedTask;
+
     /// The name of the command.
-    const NAME: &'static str;
+    const NAME: &'static str = Self::Task::KIND.name;
     /// The description of the command.
     const ABOUT: &'static str;
     /// Examples of its use.
     const EXAMPLES: &'static str;
-    /// The task of saved models.
-    const MODEL: ModelTask;
     /// True if each target needs a neighborhood of its own, which does not contain it, and has a time of its own.
     const LEAVES_OUT_TARGETS: bool = false;
 
     /// The flags of the data, the model and the training.
     type Flags: TaskFlags;
-    /// The configuration that the library trains with.
-    type Config;
-    /// The scores of an epoch.
-    type Scores;
     /// The result.
     type Outcome: Outcome;
-    /// A model, and its settings.
-    type Model<B: TrainingBackend>: 'static;
-    type ModelConfig: 'static;
 
     /// Checks flags that contradict each other, before the ranks of a job start.
     fn check(_args: &TaskArgs<Self>) -> Result<(), UsageError> {
@@ -84,7 +83,7 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     ///
     /// # Errors
     /// Settings that do not fit the data.
-    fn describe(_: &Self::Config, _: &DataOf<Self>, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
+    fn describe(_: &ConfigOf<Self>, _: &DataOf<Self>, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
         Ok(trained_on)
     }
 
@@ -98,18 +97,18 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     ///
     /// # Errors
     /// [`UsageError`] for flags that contradict each other.
-    fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<Self::Config>;
+    fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<ConfigOf<Self>>;
 
     /// Returns the settings of a configuration that all tasks have.
-    fn common(config: &mut Self::Config) -> CommonConfig<'_>;
+    fn common(config: &mut ConfigOf<Self>) -> CommonConfig<'_>;
 
     /// Returns the names of the classes to predict, if the tables of the data have them.
-    fn class_names(_: &TaskArgs<Self>, _: &Self::Config, _: &DataOf<Self>) -> anyhow::Result<Option<Vec<String>>> {
+    fn class_names(_: &TaskArgs<Self>, _: &ConfigOf<Self>, _: &DataOf<Self>) -> anyhow::Result<Option<Vec<String>>> {
         Ok(None)
     }
 
     /// Chooses the settings that depend on the data. Returns a line to print, if there is something to tell.
-    fn choose(_: &TaskArgs<Self>, _: &mut Self::Config, _: &Arc<DataOf<Self>>) -> anyhow::Result<Option<String>> {
+    fn choose(_: &TaskArgs<Self>, _: &mut ConfigOf<Self>, _: &Arc<DataOf<Self>>) -> anyhow::Result<Option<String>> {
         Ok(None)
     }
 
@@ -117,19 +116,32 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     ///
     /// # Errors
     /// A loss or a metric that does not fit the data.
-    fn metric(config: &Self::Config, data: &DataOf<Self>) -> anyhow::Result<Option<Metric>>;
+    fn metric(config: &ConfigOf<Self>, data: &DataOf<Self>) -> anyhow::Result<Option<Metric>>;
 
     /// Returns the form of the lines of epochs.
-    fn epoch_text(args: &TaskArgs<Self>) -> impl EpochText<Self::Scores>;
+    fn epoch_text(args: &TaskArgs<Self>) -> impl EpochText<ScoresOf<Self>>;
 
     /// Trains a model. Every rank must call this.
-    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<Self::Outcome>;
+    fn train<B: TrainingBackend + Compiles<Self::Task>>(run: TaskRun<'_, Self, B>) -> anyhow::Result<Self::Outcome>;
+
+    /// Returns the meaning of a model's outputs; `None` if they are neither classes, labels nor numbers of one target.
+    fn outputs(_saved: &SavedTask, _config: &ModelConfigOf<Self>) -> Option<OutputKind> {
+        None
+    }
 
     /// Opens a saved model.
-    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>>;
+    fn open<B: TrainingBackend + Compiles<Self::Task>>(
+        saved: &SavedModel<'_>,
+        device: &B::Device,
+    ) -> anyhow::Result<Open<Self, B>> {
+        let (model, config, embeddings) =
+            <B as Compiles<Self::Task>>::open(&saved.bytes, saved.path, saved.precision, device)?;
+        let outputs = Self::outputs(&saved.task, &config);
+        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs })
+    }
 
     /// Opens a saved model for predictions.
-    fn open_for_predictions<B: TrainingBackend>(
+    fn open_for_predictions<B: TrainingBackend + Compiles<Self::Task>>(
         saved: &SavedModel<'_>,
         device: &B::Device,
     ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
@@ -137,14 +149,19 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     }
 
     /// Evaluates a saved model. Every rank must call this.
-    fn evaluate<B: TrainingBackend>(
+    fn evaluate<B: TrainingBackend + Compiles<Self::Task>>(
         run: TaskRun<'_, Self, B>,
         saved: &SavedModel<'_>,
         open: &Open<Self, B>,
     ) -> anyhow::Result<Self::Outcome>;
 
+    /// Returns what a model with these outputs reads of the data beyond what all models read. The default is nothing.
+    fn reads(_outputs: Option<OutputKind>) -> ReadData {
+        ReadData::default()
+    }
+
     /// Returns the node type that a model predicts for; `None` if it is not for nodes of one type.
-    fn classified(_config: &Self::ModelConfig) -> Option<NodeTypeId> {
+    fn classified(_config: &ModelConfigOf<Self>) -> Option<NodeTypeId> {
         None
     }
 
@@ -154,7 +171,7 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     }
 
     /// Returns the targets of a model with several; none for other models.
-    fn targets(_config: &Self::ModelConfig) -> Vec<TargetOutputs> {
+    fn targets(_config: &ModelConfigOf<Self>) -> Vec<TargetOutputs> {
         Vec::new()
     }
 
@@ -180,8 +197,8 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
 
 /// An open model of a task.
 pub(crate) struct Open<T: TaskProgram, B: TrainingBackend> {
-    pub(crate) model: T::Model<B>,
-    pub(crate) config: T::ModelConfig,
+    pub(crate) model: ModelOf<T::Task, B>,
+    pub(crate) config: ModelConfigOf<T>,
     pub(crate) embeddings: SavedEmbeddings,
     /// The meaning of the outputs; `None` if they are neither classes, labels nor numbers.
     pub(crate) outputs: Option<OutputKind>,
@@ -226,8 +243,24 @@ impl<T: TaskProgram, B: TrainingBackend> OpenModel<B> for Open<T, B> {
     }
 }
 
+impl<T: TaskProgram, B: TrainingBackend> Open<T, B> {
+    /// Returns the model as the library evaluates it.
+    pub(crate) fn trained(&self) -> TrainedModel<'_, ModelOf<T::Task, B>, ModelConfigOf<T>> {
+        TrainedModel::new(&self.model, &self.config, &self.embeddings)
+    }
+}
+
 /// The data of a task.
 pub(crate) type DataOf<T> = <<T as TaskProgram>::Flags as TaskFlags>::Data;
+
+/// The configuration that the library trains with.
+pub(crate) type ConfigOf<T> = <<T as TaskProgram>::Task as SeedTask>::Config;
+
+/// The settings of a model.
+pub(crate) type ModelConfigOf<T> = <<T as TaskProgram>::Task as SeedTask>::ModelConfig;
+
+/// The scores of an epoch.
+pub(crate) type ScoresOf<T> = <<T as TaskProgram>::Task as SeedTask>::Scores;
 
 /// The flags of a task that select its data, its model and its training.
 pub(crate) trait TaskFlags: Args + Serialize + Debug {
@@ -305,11 +338,11 @@ pub(crate) struct TaskJob<'a, D> {
 /// A training or an evaluation in a process that has joined the job.
 pub(crate) struct TaskRun<'a, T: TaskProgram, B: TrainingBackend> {
     pub(crate) args: &'a TaskArgs<T>,
-    pub(crate) config: &'a mut T::Config,
+    pub(crate) config: &'a mut ConfigOf<T>,
     pub(crate) data: &'a Arc<DataOf<T>>,
     pub(crate) world: &'a mut ProcessGroup,
     pub(crate) device: &'a B::Device,
-    pub(crate) observer: &'a mut dyn Observer<T::Scores>,
+    pub(crate) observer: &'a mut dyn Observer<ScoresOf<T>>,
 }
 
 /// The description of the data, for messages and saved models.
@@ -326,12 +359,12 @@ pub(crate) struct DataDescription {
 
 /// A task in the list of all tasks.
 pub(crate) struct TaskEntry {
-    /// The name of the command.
+    /// The name of the command, which is the task of saved models.
     pub(crate) name: &'static str,
-    /// The task of saved models.
-    pub(crate) model: ModelTask,
     /// True if the data is a graph in parts.
     pub(crate) reads_parts: bool,
+    /// Returns what a model with these outputs reads of the data beyond what all models read.
+    pub(crate) reads: fn(Option<OutputKind>) -> ReadData,
     /// Reads the scores of a result that the command has printed as JSON; `None` if the text is no result.
     pub(crate) scores_of: fn(&str) -> Option<Result<Scores, String>>,
 }
@@ -339,8 +372,24 @@ pub(crate) struct TaskEntry {
 impl TaskEntry {
     const fn of<T: TaskProgram>() -> Self {
         let reads_parts = T::Flags::READS_PARTS;
-        Self { name: T::NAME, model: T::MODEL, reads_parts, scores_of: scores_of::<T> }
+        Self { name: T::NAME, reads_parts, reads: T::reads, scores_of: scores_of::<T> }
     }
+
+    /// Returns the task of a name; `None` if no command trains models for it.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        TASKS.iter().find(|task| task.name == name)
+    }
+}
+
+/// A task on all devices.
+pub(crate) trait OnDevices: TaskProgram {
+    /// Runs a rank of the task on a device.
+    fn run_on(
+        device: Resolved,
+        args: &TaskArgs<Self>,
+        rank: &Rank,
+        termination: Option<&Termination>,
+    ) -> anyhow::Result<()>;
 }
 
 fn scores_of<T: TaskProgram>(text: &str) -> Option<Result<Scores, String>> {
@@ -399,17 +448,28 @@ macro_rules! tasks {
             }
         }
 
+        $(
+            impl OnDevices for $task {
+                fn run_on(
+                    device: Resolved,
+                    args: &TaskArgs<Self>,
+                    rank: &Rank,
+                    termination: Option<&Termination>,
+                ) -> anyhow::Result<()> {
+                    on_device!(device, |B, device| run::run::<Self, B>(args, rank, termination, device))
+                }
+            }
+        )*
+
         /// Opens a saved model of any task for predictions.
         pub(crate) fn open_model<B: TrainingBackend>(
             saved: &SavedModel<'_>,
             device: &B::Device,
         ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
-            $(
-                if saved.task.task == <$task>::MODEL {
-                    return <$task>::open_for_predictions::<B>(saved, device);
-                }
-            )*
-            anyhow::bail!("{}: no command trains models for this task", saved.path.display())
+            match saved.task.task.as_str() {
+                $(<$task>::NAME => <$task>::open_for_predictions::<B>(saved, device),)*
+                _ => anyhow::bail!("{}: no command trains models for this task", saved.path.display()),
+            }
         }
     };
 }

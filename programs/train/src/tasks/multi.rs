@@ -17,14 +17,13 @@ use edgecut_cli::result;
 use edgecut_dist_sampler::{DistGraph, DistRows};
 use edgecut_graph::{Meta, NodeTypeId};
 use edgecut_trainer::inference::{Neighborhoods, PredictionConfig, PredictionJob};
-use edgecut_trainer::loss::{AnyLoss, LossSettings};
+use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
 use edgecut_trainer::metrics::{Metric, MetricList, Threshold};
-use edgecut_trainer::model_file::{ModelTask, TrainedOn};
-use edgecut_trainer::models::Network;
+use edgecut_trainer::model_file::{ReadData, TrainedOn};
 use edgecut_trainer::multi::{
-    MultiModelConfig, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel,
+    MultiModelConfig, MultiPrediction, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel,
 };
-use edgecut_trainer::{EpochReport, ScoringConfig, TrainingBackend};
+use edgecut_trainer::{Compiles, EpochReport, ScoringConfig, TrainingBackend};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -173,19 +172,15 @@ fn label_of(name: &str) -> Option<&str> {
 }
 
 impl TaskProgram for MultiTask {
-    const NAME: &'static str = "multi";
+    type Task = MultiPrediction;
+
     const ABOUT: &'static str = "Trains or evaluates one model for several labels of nodes";
     const EXAMPLES: &'static str = "Examples on graphs with several labels:\n  \
         train multi --dataset-root-dir data/partitions/shop/2-parts --target user:churn,user:spend*0.5 --nproc-per-node 2\n  \
         train multi --dataset-root-dir data/shop --target user:churn --target item --target-loss item=focal";
-    const MODEL: ModelTask = ModelTask::Multi;
 
     type Flags = PartFlags<TargetsArgs, ()>;
-    type Config = MultiTrainingConfig;
-    type Scores = MultiScores;
     type Outcome = MultiResult;
-    type Model<B: TrainingBackend> = Network<B>;
-    type ModelConfig = MultiModelConfig;
 
     fn check(args: &TaskArgs<Self>) -> Result<(), UsageError> {
         if args.own.task.target.is_empty() && args.run.output.load_model.is_none() {
@@ -256,13 +251,11 @@ impl TaskProgram for MultiTask {
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<MultiResult> {
-        Ok(B::train_multi(run.data, run.config, run.world, run.device, run.observer)?.result)
+        Ok(<B as Compiles<MultiPrediction>>::train(run.data, run.config, run.world, run.device, run.observer)?.result)
     }
 
-    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
-        let (mut model, config, embeddings) = B::open_multi_model(&saved.bytes, saved.path, device)?;
-        model.set_precision(saved.precision);
-        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs: None })
+    fn reads(_outputs: Option<OutputKind>) -> ReadData {
+        ReadData { classes: true, ..ReadData::default() }
     }
 
     // The prediction of one target is one of a model for nodes that has its outputs alone.
@@ -312,7 +305,7 @@ impl TaskProgram for MultiTask {
         open: &Open<Self, B>,
     ) -> anyhow::Result<MultiResult> {
         let TaskRun { args, config, data, world, device, .. } = run;
-        let Open { model, config: model_config, embeddings, outputs } = open;
+        let model_config = &open.config;
         config.targets = Vec::with_capacity(model_config.targets.len());
         for target in &model_config.targets {
             let loss = AnyLoss::new(LossSettings::named(&target.loss)).map_err(anyhow::Error::msg)?;
@@ -325,8 +318,8 @@ impl TaskProgram for MultiTask {
         let settings = args.own.training.settings_of(network, network.graph.has_edge_features());
         check_flags(&args.given, saved.path, &settings)?;
         args.choose_neighbors_of(saved, &mut config.training, data);
-        args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
-        Ok(B::evaluate_multi(data, config, (model, model_config), embeddings.into(), world, device)?)
+        args.adopt_sampler(saved, open.outputs, &mut config.training, data, world)?;
+        Ok(<B as Compiles<MultiPrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 }
 

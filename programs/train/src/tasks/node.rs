@@ -12,10 +12,13 @@ use crate::tasks::{CommonConfig, Open, TaskArgs, TaskFlags, TaskProgram, TaskRun
 use edgecut_dist_sampler::{DistGraph, DistRows};
 use edgecut_graph::{LabelId, NodeTypeId};
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob};
+use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelTask, TrainedOn};
-use edgecut_trainer::models::{Network, NetworkConfig};
-use edgecut_trainer::{NodeTrainingConfig, SeedResult, SeedScores, TrainingBackend, seed_type};
+use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
+use edgecut_trainer::models::NetworkConfig;
+use edgecut_trainer::{
+    Compiles, NodePrediction, NodeTrainingConfig, SeedResult, SeedScores, TrainingBackend, seed_type,
+};
 use std::sync::Arc;
 
 /// The task of predicting classes, labels or numbers of nodes.
@@ -23,7 +26,8 @@ use std::sync::Arc;
 pub(crate) struct NodeTask;
 
 impl TaskProgram for NodeTask {
-    const NAME: &'static str = "node";
+    type Task = NodePrediction;
+
     const ABOUT: &'static str = "Trains or evaluates a node classifier";
     const EXAMPLES: &'static str = "Example with two processes on this machine:\n  \
         train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\
@@ -31,14 +35,9 @@ impl TaskProgram for NodeTask {
         train node --dataset-root-dir data/mygraph --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
         A process that torchrun, Slurm's srun, mpirun or an indexed Kubernetes Job started takes its rank from their\n\
         environment variables. In this case leave out --num-nodes, --node-rank, --ip-config and --nproc-per-node.";
-    const MODEL: ModelTask = ModelTask::Node;
 
     type Flags = PartFlags<TargetArgs, ObjectiveArgs>;
-    type Config = NodeTrainingConfig;
-    type Scores = SeedScores;
     type Outcome = SeedResult;
-    type Model<B: TrainingBackend> = Network<B>;
-    type ModelConfig = NetworkConfig;
 
     fn objective(args: &TaskArgs<Self>) -> Option<&ObjectiveArgs> {
         Some(&args.own.objective)
@@ -92,14 +91,15 @@ impl TaskProgram for NodeTask {
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<SeedResult> {
-        Ok(B::train_node(run.data, run.config, run.world, run.device, run.observer)?.result)
+        Ok(<B as Compiles<NodePrediction>>::train(run.data, run.config, run.world, run.device, run.observer)?.result)
     }
 
-    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
-        let (mut model, config, embeddings) = B::open_network(&saved.bytes, saved.path, Self::MODEL, device)?;
-        model.set_precision(saved.precision);
-        let outputs = Some(saved.task.outputs_or_classes(config.num_outputs()));
-        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs })
+    fn outputs(saved: &SavedTask, config: &NetworkConfig) -> Option<OutputKind> {
+        Some(saved.outputs_or_classes(config.num_outputs()))
+    }
+
+    fn reads(outputs: Option<OutputKind>) -> ReadData {
+        ReadData { classes: matches!(outputs, Some(OutputKind::Classes(_))), ..ReadData::default() }
     }
 
     fn evaluate<B: TrainingBackend>(
@@ -108,7 +108,7 @@ impl TaskProgram for NodeTask {
         open: &Open<Self, B>,
     ) -> anyhow::Result<SeedResult> {
         let TaskRun { args, config, data, world, device, .. } = run;
-        let Open { model, config: model_config, embeddings, outputs } = open;
+        let model_config = &open.config;
         config.training.step.loss = saved.loss(config.training.step.loss.take())?;
         config.scoring.decision = saved.decision();
         check_flags(
@@ -117,8 +117,8 @@ impl TaskProgram for NodeTask {
             &args.own.training.settings_of(model_config, model_config.graph.has_edge_features()),
         )?;
         args.choose_neighbors_of(saved, &mut config.training, data);
-        args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
-        Ok(B::evaluate_node(data, config, model, model_config, embeddings.into(), world, device)?)
+        args.adopt_sampler(saved, open.outputs, &mut config.training, data, world)?;
+        Ok(<B as Compiles<NodePrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
     fn classified(config: &NetworkConfig) -> Option<NodeTypeId> {

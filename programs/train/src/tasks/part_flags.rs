@@ -223,7 +223,7 @@ where
         world: &ProcessGroup,
     ) -> anyhow::Result<()> {
         let sampler = saved.sampler(&self.given, training.eval_sampler());
-        saved.check_graph(graph.part().meta(), outputs, Some(&sampler), world)?;
+        saved.check_graph(graph.part().meta(), T::reads(outputs), Some(&sampler), world)?;
         training.eval_num_neighbors = sampler.num_neighbors.clone();
         training.sampler = sampler;
         Ok(())

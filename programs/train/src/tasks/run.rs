@@ -5,7 +5,7 @@ use crate::args::run::RunArgs;
 use crate::checkpoint_mirror::checkpoint_mirror;
 use crate::exit::{Stopped, UsageError};
 use crate::job::command::{JobCommand, JobFlags};
-use crate::job::device::{of_rank, on_device};
+use crate::job::device::of_rank;
 use crate::job::process_role::Rank;
 use crate::job::{num_workers, reported_once};
 use crate::progress::reporter::{Reporter, TaskReporter};
@@ -13,7 +13,9 @@ use crate::progress::run_facts::RunFacts;
 use crate::saved_model::SavedModel;
 use crate::settings::given_flags::GivenFlags;
 use crate::tasks::identity::settings_of;
-use crate::tasks::{CommonConfig, DataDescription, DataOf, Outcome, TaskFlags, TaskJob, TaskProgram, TaskRun};
+use crate::tasks::{
+    CommonConfig, ConfigOf, DataDescription, DataOf, OnDevices, Outcome, TaskFlags, TaskJob, TaskProgram, TaskRun,
+};
 use anyhow::bail;
 use clap::Args;
 use edgecut_cli::StoreArgs;
@@ -21,7 +23,7 @@ use edgecut_cluster::Termination;
 use edgecut_gnn::nn::{EdgeFeatureUse, FlagValues, LayerForm};
 use edgecut_trainer::checkpoint::{CheckpointConfig, Checkpoints};
 use edgecut_trainer::models::ConvKind;
-use edgecut_trainer::{TrainError, TrainingBackend};
+use edgecut_trainer::{Compiles, TrainError, TrainingBackend};
 use serde::Serialize;
 use std::path::Path;
 
@@ -45,7 +47,7 @@ pub(crate) struct TaskArgs<T: TaskProgram> {
     pub(crate) memory: <T::Flags as TaskFlags>::Memory,
 }
 
-impl<T: TaskProgram> JobCommand for TaskArgs<T> {
+impl<T: OnDevices> JobCommand for TaskArgs<T> {
     fn flags(&self) -> JobFlags<'_> {
         let run = &self.run;
         JobFlags { job: &run.job, part: self.own.part(), device: Some(&run.device), training: Some(run) }
@@ -63,12 +65,13 @@ impl<T: TaskProgram> JobCommand for TaskArgs<T> {
     }
 
     fn run(&self, mut rank: Rank, termination: Option<&Termination>) -> anyhow::Result<()> {
-        on_device!(of_rank(&self.run.device, &mut rank)?, |B, device| run::<T, B>(self, &rank, termination, device))
+        let device = of_rank(&self.run.device, &mut rank)?;
+        T::run_on(device, self, &rank, termination)
     }
 }
 
 /// Runs a rank of a task.
-fn run<T: TaskProgram, B: TrainingBackend>(
+pub(super) fn run<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     args: &TaskArgs<T>,
     rank: &Rank,
     termination: Option<&Termination>,
@@ -92,9 +95,9 @@ fn run<T: TaskProgram, B: TrainingBackend>(
 }
 
 /// Trains or evaluates, and reports. Returns whether SIGTERM has ended the training with a checkpoint.
-fn run_in_job<T: TaskProgram, B: TrainingBackend>(
+fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     args: &TaskArgs<T>,
-    mut config: T::Config,
+    mut config: ConfigOf<T>,
     rank: &Rank,
     termination: Option<&Termination>,
     job: &mut TaskJob<'_, DataOf<T>>,
