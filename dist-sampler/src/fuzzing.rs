@@ -9,8 +9,8 @@ use crate::dist_graph::DistGraph;
 use crate::error::SampleError;
 use crate::part::local_part::LocalPart;
 use crate::part::requests::{
-    FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, LookUpBy, LookUpRequest,
-    OriginalsRequest, PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
+    EdgeIdsRequest, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, LookUpBy,
+    LookUpRequest, OriginalsRequest, PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
 };
 use crate::rpc::messages::{Answer, ArrayReply, Request};
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest, SeedLengths, WireSampler};
@@ -145,6 +145,7 @@ pub fn read_part(part: Arc<Part>) -> Result<u64, SampleError> {
             Request::HasEdges(request) => local.has_edges(request),
             Request::Split(request) => local.split(request, MAX_MESSAGE_BYTES),
             Request::SeedEdges(request) => local.seed_edges(request, MAX_MESSAGE_BYTES),
+            Request::EdgeIds(request) => local.edge_ids(request, MAX_MESSAGE_BYTES),
             // These need a process with other parts, an embedding or a directory.
             _ => continue,
         };
@@ -258,6 +259,9 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
         sections: all,
         rows: words(&rows),
     }));
+    if edges.attributes.ids.is_some() {
+        requests.push(Request::EdgeIds(EdgeIdsRequest { edge_type, edges: words(&first_edges) }));
+    }
     requests.push(Request::FetchEdges(FetchEdgesRequest { edge_type, wanted, edges: words(&first_edges) }));
     requests.push(Request::HasEdges(HasEdgesRequest { edge_type, held_out: true, pairs: words(&pairs) }));
     for set in Split::ALL.into_iter().flat_map(|split| [SeedEdgeSet::Links(split), SeedEdgeSet::Labeled(split)]) {

@@ -120,7 +120,8 @@ impl Sizes {
             nodes.num_nodes * of_node
         });
         let edge_bytes = stored.edge_types.iter().map(|edges| {
-            let of_edge = 4 * u64::from(edges.has_weights) + 8 * u64::from(edges.has_times) + edges.label_bytes;
+            let of_edge = 4 * u64::from(edges.has_weights) + 8 * u64::from(edges.has_times);
+            let of_edge = of_edge + edges.label_bytes + edges.id_bytes;
             edges.num_edges * of_edge
         });
         Self {
@@ -136,7 +137,7 @@ impl Sizes {
             has_attributes: shape
                 .edge_types
                 .iter()
-                .any(|e| e.has_weights || e.has_times || e.features.is_some() || e.label_bytes > 0),
+                .any(|e| e.has_weights || e.has_times || e.features.is_some() || e.label_bytes + e.id_bytes > 0),
             value_bytes: node_bytes.sum::<u64>() + edge_bytes.sum::<u64>(),
             is_made_undirected: options.to_undirected,
             is_ranked: options.hotness.is_some(),

@@ -247,10 +247,14 @@ fn scratch_bytes(sizes: &Sizes, input: &PlanInput) -> u64 {
     kept + undirected.max(held_out).max(grouping).max(if has_graph { symmetric } else { 0 }).max(writing)
 }
 
-/// Returns the bytes of an edge's features, weight, time and label.
+/// Returns the bytes of an edge's features, weight, time, label and id.
 fn attribute_bytes(edges: &EdgeShape) -> u64 {
     let features = edges.features.map_or(0, |(dim, dtype)| dtype.row_bytes(dim) as u64);
-    features + edges.label_bytes + if edges.has_weights { 4 } else { 0 } + if edges.has_times { 8 } else { 0 }
+    features
+        + edges.label_bytes
+        + edges.id_bytes
+        + if edges.has_weights { 4 } else { 0 }
+        + if edges.has_times { 8 } else { 0 }
 }
 
 /// Returns the shape after reverses were added.

@@ -357,7 +357,7 @@ def _name(feature: dict[str, Any]) -> str:
 
 def _columns(table: dict[str, Any]) -> list[str]:
     """Return the columns that a table names."""
-    keys = ("node_id_col", "source_id_col", "dest_id_col", "weight_col", "time_col")
+    keys = ("node_id_col", "source_id_col", "dest_id_col", "edge_id_col", "weight_col", "time_col")
     found = [table.get(key) for key in keys]
     for feature in table.get("features") or []:
         found += _list(feature["feature_col"])

@@ -243,7 +243,7 @@ fn add_values(dataset: &mut Dataset) {
             features: Some(Features::F32 { values: features.into(), dim: 2 }),
             weights: Some((0..num_edges).map(|_| numbers.below(40) as f32 / 10.0).collect::<Vec<_>>().into()),
             times: Some((0..num_edges).map(|_| numbers.below(100) as i64).collect::<Vec<_>>().into()),
-            labels: None,
+            ..EdgeAttributes::default()
         };
     }
     for nodes in &mut dataset.node_types {

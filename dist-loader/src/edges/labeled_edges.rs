@@ -30,6 +30,8 @@ pub struct LabeledEdgeBatch {
     pub src: Vec<u32>,
     /// The destination of each edge.
     pub dst: Vec<u32>,
+    /// The position of each edge among the in-edges of its destination.
+    pub positions: Vec<u32>,
     /// The requested attributes of the edges, without labels and targets. Attributes that the type lacks are empty.
     pub attributes: SampledEdgeAttributes,
 }
@@ -39,7 +41,8 @@ impl LabeledEdgeBatch {
     pub fn num_bytes(&self) -> usize {
         let SampledEdgeAttributes { times, weights, features, .. } = &self.attributes;
         let of_edges = bytes_held(times) + bytes_held(weights) + bytes_held(features);
-        self.graph.num_bytes() + bytes_held(&self.src) + bytes_held(&self.dst) + of_edges
+        let of_ends = bytes_held(&self.src) + bytes_held(&self.dst) + bytes_held(&self.positions);
+        self.graph.num_bytes() + of_ends + of_edges
     }
 }
 
@@ -90,8 +93,8 @@ impl LabeledEdges {
         Ok(Sampled { subgraph: self.sampler.sample(seeds, key).await?, edges, positions, ends })
     }
 
-    /// Returns the requested attributes of the edges.
-    async fn attributes(&self, edges: &[SeedEdge]) -> Result<SampledEdgeAttributes, SampleError> {
+    /// Returns the requested attributes of the edges, which are at these positions among the in-edges of their destinations.
+    async fn attributes(&self, edges: &[SeedEdge], positions: &[u32]) -> Result<SampledEdgeAttributes, SampleError> {
         let meta = &self.node().part().meta().edge_types[self.edge_type.index()];
         let wanted = EdgeFields {
             times: self.of_seeds.times && meta.has_times,
@@ -103,8 +106,7 @@ impl LabeledEdges {
             return Ok(SampledEdgeAttributes::default());
         }
         let destinations: Vec<u32> = edges.iter().map(|edge| edge.dst).collect();
-        let positions: Vec<u32> = edges.iter().map(SeedEdge::position_of_attributes).collect::<Result<_, _>>()?;
-        self.node().fetch_edges(self.edge_type, &destinations, &positions, wanted).await
+        self.node().fetch_edges(self.edge_type, &destinations, positions, wanted).await
     }
 }
 
@@ -151,7 +153,7 @@ impl SeedBatches for LabeledEdges {
             let target_dim = targets.map_or(0, |targets| targets.dim);
             let graph = MiniBatch { target_dim, ..MiniBatch::empty(key) };
             let attributes = SampledEdgeAttributes::default();
-            return Ok(LabeledEdgeBatch { graph, src: Vec::new(), dst: Vec::new(), attributes });
+            return Ok(LabeledEdgeBatch { graph, src: Vec::new(), dst: Vec::new(), positions: Vec::new(), attributes });
         }
         let filling = Collation {
             wanted: self.wanted,
@@ -162,7 +164,8 @@ impl SeedBatches for LabeledEdges {
             rows: Vec::new(),
         };
         let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;
-        let mut attributes = self.attributes(&edges).await?;
+        let among: Vec<u32> = edges.iter().map(SeedEdge::position_of_attributes).collect::<Result<_, _>>()?;
+        let mut attributes = self.attributes(&edges, &among).await?;
         let graph = MiniBatch {
             seed_positions: positions,
             labels: std::mem::take(&mut attributes.labels),
@@ -170,7 +173,7 @@ impl SeedBatches for LabeledEdges {
             target_dim: std::mem::take(&mut attributes.target_dim),
             ..graph
         };
-        Ok(LabeledEdgeBatch { graph, src, dst, attributes })
+        Ok(LabeledEdgeBatch { graph, src, dst, positions: among, attributes })
     }
 
     fn num_bytes(batch: &LabeledEdgeBatch) -> usize {

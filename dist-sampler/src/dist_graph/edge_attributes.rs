@@ -90,12 +90,7 @@ impl DistGraph {
         let has_classes = labels.is_some() && target_dim == 0;
         let bytes_per_edge = wanted.bytes_per_edge(meta);
         let shape = Shape { wanted, bytes_per_edge, dim, dtype: meta.feature_dtype, has_classes, target_dim };
-        let book = &part.meta().node_types[part.edges(edge_type).dst_type.index()].book;
-        let mut asked = vec![PartRequest::default(); part.meta().num_parts as usize];
-        for (i, (&dst, &position)) in destinations.iter().zip(positions).enumerate() {
-            let owner = book.owner(GlobalNodeId(dst));
-            asked[owner.index()].push(i, [dst - book.range(owner).start, position]);
-        }
+        let asked = self.by_owner(edge_type, destinations, positions);
         // Limits both the request (two words per edge) and the reply to about `fetch_chunk_bytes`.
         let piece = (self.config.fetch_chunk_bytes / shape.bytes_per_edge.max(2 * size_of::<u32>())).max(1);
         let mut remote = Vec::new();
@@ -131,6 +126,18 @@ impl DistGraph {
         place(&mut found, shape, &asked[own].positions, &mine);
         others.iter().for_each(|(at, data)| place(&mut found, shape, at, data));
         Ok(found)
+    }
+
+    /// Groups edges by the part that owns their destination, with the words of requests for edges.
+    pub(super) fn by_owner(&self, edge_type: EdgeTypeId, destinations: &[u32], positions: &[u32]) -> Vec<PartRequest> {
+        let part = self.part();
+        let book = &part.meta().node_types[part.edges(edge_type).dst_type.index()].book;
+        let mut asked = vec![PartRequest::default(); part.meta().num_parts as usize];
+        for (i, (&dst, &position)) in destinations.iter().zip(positions).enumerate() {
+            let owner = book.owner(GlobalNodeId(dst));
+            asked[owner.index()].push(i, [dst - book.range(owner).start, position]);
+        }
+        asked
     }
 }
 

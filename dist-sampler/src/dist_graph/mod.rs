@@ -2,6 +2,7 @@
 
 mod cache_features;
 pub(crate) mod edge_attributes;
+mod edge_ids;
 pub(crate) mod edge_lookups;
 pub(crate) mod look_ahead;
 pub(crate) mod node_attributes;

@@ -88,6 +88,15 @@ pub(crate) struct FetchEdgesRequest {
     pub(crate) edges: Bytes,
 }
 
+/// A request for the ids that edges have in their table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct EdgeIdsRequest {
+    pub(crate) edge_type: EdgeTypeId,
+    /// Per edge, the destination's row and the edge's position among its in-edges, `u32` each.
+    #[serde(skip)]
+    pub(crate) edges: Bytes,
+}
+
 /// A request for the global ids of original ids.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FindRequest {

@@ -2,8 +2,8 @@
 //! and fields.
 
 use crate::part::requests::{
-    FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest, OriginalsRequest,
-    PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
+    EdgeIdsRequest, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest,
+    OriginalsRequest, PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
 };
 use crate::rpc::served::Current;
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
@@ -42,6 +42,8 @@ pub(crate) enum Request {
     Sample(SampleRequest),
     /// Returns seed edges of the part.
     SeedEdges(SeedEdgesRequest),
+    /// Returns the ids that edges have in their table.
+    EdgeIds(EdgeIdsRequest),
     /// Asks for a sign of life.
     Ping,
 }
@@ -62,6 +64,7 @@ pub(crate) enum Method {
     Split,
     Sample,
     SeedEdges,
+    EdgeIds,
     Ping,
 }
 
@@ -93,6 +96,7 @@ pub(crate) struct Answer {
 /// - `seed_edges`: the low and the high half of the number of these edges that the part has, then per edge the source,
 ///   the destination, the low and the high half of its time, 0 if it has none, and its position among the in-edges of the
 ///   destination, 2^32 - 1 for a held-out edge.
+/// - `edge_ids`: one `i64` per edge; for texts, the number of bytes of each (`u32`), then the bytes of all.
 /// - `ping`: nothing.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
@@ -130,6 +134,7 @@ impl Request {
             Self::Split(_) => Method::Split,
             Self::Sample(_) => Method::Sample,
             Self::SeedEdges(_) => Method::SeedEdges,
+            Self::EdgeIds(_) => Method::EdgeIds,
             Self::Ping => Method::Ping,
         }
     }
@@ -149,6 +154,7 @@ impl Request {
             Self::Describe(_) | Self::Split(_) | Self::Ping => 0,
             Self::Sample(request) => request.seeds.len(),
             Self::SeedEdges(request) => request.positions.len(),
+            Self::EdgeIds(request) => request.edges.len(),
         }
     }
 
@@ -166,6 +172,7 @@ impl Request {
             Self::Describe(_) | Self::Split(_) | Self::Ping => None,
             Self::Sample(request) => Some(&mut request.seeds),
             Self::SeedEdges(request) => Some(&mut request.positions),
+            Self::EdgeIds(request) => Some(&mut request.edges),
         }
     }
 }
@@ -186,6 +193,7 @@ impl RequestName for Request {
             Method::Split => "Sampling.split",
             Method::Sample => "Sampling.sample",
             Method::SeedEdges => "Sampling.seed_edges",
+            Method::EdgeIds => "Sampling.edge_ids",
             Method::Ping => "Sampling.ping",
         }
     }
@@ -235,7 +243,7 @@ mod tests {
     use edgecut_graph::{EdgeTypeId, Fanout, NodeTypeId, SeedEdgeSet, Split};
 
     /// Returns a request of each method, in the order of their numbers on the wire.
-    fn one_of_each() -> [Request; 14] {
+    fn one_of_each() -> [Request; 15] {
         let none = Bytes::new;
         let node_type = NodeTypeId(3);
         let edge_type = EdgeTypeId(4);
@@ -269,6 +277,7 @@ mod tests {
                 set: SeedEdgeSet::Labeled(Split::Train),
                 positions: none(),
             }),
+            Request::EdgeIds(EdgeIdsRequest { edge_type, edges: none() }),
             Request::Ping,
         ]
     }

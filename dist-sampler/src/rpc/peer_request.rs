@@ -1,8 +1,8 @@
 //! The requests that a process can send to its peers: the connection, the budget and the description of each.
 
 use crate::part::requests::{
-    FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest, OriginalsRequest,
-    PullRequest, PushRequest, SeedEdgesRequest, SplitRequest,
+    EdgeIdsRequest, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest,
+    OriginalsRequest, PullRequest, PushRequest, SeedEdgesRequest, SplitRequest,
 };
 use crate::rpc::messages::Request;
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
@@ -137,6 +137,23 @@ impl PeerRequest for FetchEdgesRequest {
 
     fn operation(&self, _: &Meta) -> String {
         format!("fetch attributes of {} edges", self.edges.len() / (2 * size_of::<u32>()))
+    }
+}
+
+impl PeerRequest for EdgeIdsRequest {
+    const CLASS: Class = Class::Bulk;
+
+    fn into_message(self) -> Request {
+        Request::EdgeIds(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.edges.len()
+    }
+
+    fn operation(&self, meta: &Meta) -> String {
+        let name = &meta.edge_types[self.edge_type.index()].relation;
+        format!("read the ids of {} edges of {name}", self.edges.len() / (2 * size_of::<u32>()))
     }
 }
 

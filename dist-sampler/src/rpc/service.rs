@@ -272,6 +272,10 @@ impl ServedConnection {
                 Ok(ArrayReply { _permit: Some(turn), ..ArrayReply::new(data) })
             }
             Request::Ping => Ok(ArrayReply::new(Bytes::new())),
+            Request::EdgeIds(request) => {
+                // Ids are mapped, so reading may wait for the disk.
+                self.run(Load::Sampling(ON_POOL), move |part, max_bytes| part.edge_ids(&request, max_bytes)).await
+            }
             Request::SeedEdges(request) => {
                 // Held-out edges are mapped, so reading may wait for the disk.
                 self.run(Load::Sampling(ON_POOL), move |part, max_bytes| part.seed_edges(&request, max_bytes)).await

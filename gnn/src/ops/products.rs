@@ -215,6 +215,11 @@ fn product<'o, T: Real>(out: &'o mut [MaybeUninit<T>], a: Matrix<'_, T>, b: Matr
         return zeroed(out);
     }
     assert_eq!(out.len(), a.rows * b.columns, "dense layer: length of the output against the sizes of the product");
+    if is_thin(a, b) {
+        let out = zeroed(out);
+        add_thin_product(out, a, b);
+        return out;
+    }
     // SAFETY: `out` has the size of the product, and `multiply` only writes to it.
     unsafe { multiply(out.as_mut_ptr().cast(), a, b, false) };
     // SAFETY: a product whose inner size is at least 1 writes every element.
@@ -224,8 +229,64 @@ fn product<'o, T: Real>(out: &'o mut [MaybeUninit<T>], a: Matrix<'_, T>, b: Matr
 /// Computes `out += a · b`, row-major.
 fn add_product<T: Real>(out: &mut [T], a: Matrix<'_, T>, b: Matrix<'_, T>) {
     assert_eq!(out.len(), a.rows * b.columns, "dense layer: length of the output against the sizes of the product");
+    if is_thin(a, b) {
+        return add_thin_product(out, a, b);
+    }
     // SAFETY: `out` has the size of the product and is initialised.
     unsafe { multiply(out.as_mut_ptr(), a, b, true) };
+}
+
+/// Returns true for products of a vector, and for sums of at most two terms. `gemm` computes these in an order that depends on
+/// the alignment of the arrays in memory, so that a run would not repeat the last bits of another.
+fn is_thin<T>(a: Matrix<'_, T>, b: Matrix<'_, T>) -> bool {
+    a.rows <= 1 || b.columns <= 1 || a.columns <= 2
+}
+
+/// Computes `out += a · b`, row-major, for factors for which [`is_thin`] is true.
+fn add_thin_product<T: Real>(out: &mut [T], a: Matrix<'_, T>, b: Matrix<'_, T>) {
+    if a.rows != 1 && b.columns == 1 {
+        // The column is computed as a row.
+        return add_thin_product(out, b.transpose(), a.transpose());
+    }
+    assert_eq!(a.columns, b.rows, "dense layer: columns of the left factor against rows of the right factor");
+    let inner = a.columns;
+    let columns = b.columns;
+    if columns == 0 || inner == 0 {
+        return;
+    }
+    for (row, out) in out.chunks_exact_mut(columns).enumerate() {
+        if b.transposed && inner > 2 {
+            for (value, column) in out.iter_mut().zip(b.values.chunks_exact(inner)) {
+                *value += dot(a.values, column);
+            }
+            continue;
+        }
+        for at in 0..inner {
+            let factor = a.values[if a.transposed { at * a.rows + row } else { row * inner + at }];
+            if b.transposed {
+                let values = b.values[at..].iter().step_by(inner);
+                out.iter_mut().zip(values).for_each(|(out, &value)| *out += factor * value);
+            } else {
+                let values = &b.values[at * columns..][..columns];
+                out.iter_mut().zip(values).for_each(|(out, &value)| *out += factor * value);
+            }
+        }
+    }
+}
+
+/// Returns the sum of the products of two vectors.
+fn dot<T: Real>(a: &[T], b: &[T]) -> T {
+    const LANES: usize = 8;
+    // Several sums at a time, so that the compiler uses vector instructions.
+    let mut sums = [T::ZERO; LANES];
+    for (a, b) in a.chunks(LANES).zip(b.chunks(LANES)) {
+        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (&a, &b))| *sum += a * b);
+    }
+    let mut total = T::ZERO;
+    for sum in sums {
+        total += sum;
+    }
+    total
 }
 
 /// Computes `out = a · b`, or `out += a · b` if `add` is true.
@@ -310,6 +371,46 @@ mod tests {
     fn element(matrix: &Matrix<'_, f32>, row: usize, column: usize) -> f64 {
         let (rows, columns) = matrix.strides();
         f64::from(matrix.values[row * rows as usize + column * columns as usize].rounded_to_bf16())
+    }
+
+    /// Copies values to `offset` elements after a multiple of 64 bytes.
+    fn moved(values: &[f32], offset: usize) -> (Vec<f32>, usize) {
+        let mut copy = vec![0.0; values.len() + 32];
+        let start = copy.as_ptr().align_offset(64) + offset;
+        copy[start..start + values.len()].copy_from_slice(values);
+        (copy, start)
+    }
+
+    #[test]
+    fn products_have_the_same_bits_at_all_addresses() {
+        for [rows, inner, columns] in SHAPES.into_iter().chain([[1, 16, 20], [20, 16, 1], [7, 1, 9], [7, 2, 90]]) {
+            let left = draws(3, rows * inner);
+            let right = draws(5, inner * columns);
+            for transposed in [[false, false], [true, false], [false, true]] {
+                let mut found: Vec<Vec<f32>> = Vec::new();
+                for offset in 0..16 {
+                    let (left, at) = moved(&left, offset);
+                    let mut a = Matrix::new(&left[at..at + rows * inner], rows, inner);
+                    let (right, at) = moved(&right, 15 - offset);
+                    let mut b = Matrix::new(&right[at..at + inner * columns], inner, columns);
+                    (a.transposed, b.transposed) = (transposed[0], transposed[1]);
+                    let (mut out, at) = moved(&vec![0.5; rows * columns], offset * 3 % 16);
+                    add_product(&mut out[at..at + rows * columns], a, b);
+                    found.push(out[at..at + rows * columns].to_vec());
+                    for (place, &sum) in found[0].iter().enumerate() {
+                        let [row, column] = [place / columns, place % columns];
+                        let terms = (0..inner).map(|at| element_of(&a, row, at) * element_of(&b, at, column));
+                        assert!((f64::from(sum) - 0.5 - terms.sum::<f64>()).abs() < 1e-3, "{rows} {inner} {columns}");
+                    }
+                }
+                assert!(found.iter().all(|out| *out == found[0]), "{rows} {inner} {columns} {transposed:?}");
+            }
+        }
+    }
+
+    fn element_of(matrix: &Matrix<'_, f32>, row: usize, column: usize) -> f64 {
+        let (rows, columns) = matrix.strides();
+        f64::from(matrix.values[row * rows as usize + column * columns as usize])
     }
 
     /// Returns the product of rounded factors in `f64`, and the sums of the magnitudes of its terms.

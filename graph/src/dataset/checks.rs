@@ -138,6 +138,11 @@ impl EdgeData {
         {
             return Err(format!("{} times for {num_edges} edges", times.len()));
         }
+        if let Some(ids) = &self.attributes.ids
+            && ids.len() != num_edges
+        {
+            return Err(format!("{} ids for {num_edges} edges", ids.len()));
+        }
         if let Some(labels) = &self.attributes.labels {
             labels.check(num_edges)?;
         }

@@ -1,7 +1,7 @@
 //! The edges of one type and their attributes.
 
-use super::EdgeLabels;
 use super::given_negatives::{GivenNegatives, NegativesMeta};
+use super::{EdgeIds, EdgeLabels};
 use crate::GraphError;
 use crate::NodeTypeId;
 use crate::memory::{Buffer, Features, Workspace, select_rows};
@@ -43,6 +43,8 @@ pub struct EdgeAttributes {
     pub times: Option<Buffer<i64>>,
     /// The labels of the edges, and the split of each edge.
     pub labels: Option<EdgeLabels>,
+    /// The ids of the edges in their table.
+    pub ids: Option<EdgeIds>,
 }
 
 /// Edges for the evaluation of link prediction. No messages flow over them. Their ids are in the same id space as the
@@ -102,7 +104,8 @@ impl EdgeData {
 impl EdgeAttributes {
     /// Returns true if there are no attributes.
     pub fn is_empty(&self) -> bool {
-        self.features.is_none() && self.weights.is_none() && self.times.is_none() && self.labels.is_none()
+        let Self { features, weights, times, labels, ids } = self;
+        features.is_none() && weights.is_none() && times.is_none() && labels.is_none() && ids.is_none()
     }
 
     /// Returns the rows at `positions`, in that order, without labels.
@@ -115,6 +118,7 @@ impl EdgeAttributes {
             weights: self.weights.as_ref().map(|weights| select_rows(weights, 1, positions)),
             times: self.times.as_ref().map(|times| select_rows(times, 1, positions)),
             labels: None,
+            ids: self.ids.as_ref().map(|ids| ids.select(positions)),
         }
     }
 }
@@ -140,7 +144,9 @@ impl EdgeAttributes {
             .as_ref()
             .map(|times| space.build(len, STEP, |range| Ok(of(range).iter().map(|&at| times[at as usize]).collect())));
         let labels = self.labels.as_ref().map(|labels| labels.select_in(space, positions)).transpose()?;
-        Ok(Self { features: features.transpose()?, weights: weights.transpose()?, times: times.transpose()?, labels })
+        let ids = self.ids.as_ref().map(|ids| ids.select_in(space, positions)).transpose()?;
+        let features = features.transpose()?;
+        Ok(Self { features, weights: weights.transpose()?, times: times.transpose()?, labels, ids })
     }
 }
 

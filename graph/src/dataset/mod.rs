@@ -3,6 +3,7 @@
 
 mod checks;
 mod directions;
+mod edge_ids;
 mod edge_labels;
 mod edges;
 mod feature_types;
@@ -24,6 +25,7 @@ mod undirected;
 mod unlabeled;
 
 pub(crate) use checks::{bad_weight, first_bad_weight};
+pub use edge_ids::{EdgeId, EdgeIdKind, EdgeIds, TextArray};
 pub(crate) use edge_labels::check_classes;
 pub use edge_labels::{EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, NO_SPLIT};
 pub use edges::{EdgeAttributes, EdgeData, EdgeList, HeldOutEdges};

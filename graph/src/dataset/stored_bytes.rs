@@ -1,6 +1,6 @@
 //! The size of a dataset's arrays.
 
-use super::{Dataset, EdgeData, NodeData, NodeLabel, Split};
+use super::{Dataset, EdgeData, EdgeIds, NodeData, NodeLabel, Split};
 use crate::Features;
 
 impl Dataset {
@@ -44,7 +44,8 @@ fn edge_bytes(edges: &EdgeData, src_type: &NodeData) -> u64 {
     let held_out_bytes: u64 = held_out.iter().map(|list| list.len() as u64 * (8 + entry(&list.times, 8))).sum();
     let negatives = held_out.iter().filter_map(|list| list.negatives.as_ref());
     let negative_bytes: u64 = negatives.map(|negatives| negatives.stored_bytes() as u64).sum();
-    edges.src.len() as u64 * row + held_out_bytes + negative_bytes
+    let id_bytes = attributes.ids.as_ref().map_or(0, EdgeIds::stored_bytes);
+    edges.src.len() as u64 * row + id_bytes + held_out_bytes + negative_bytes
 }
 
 fn target_bytes(nodes: &NodeData) -> u64 {

@@ -1,8 +1,8 @@
 //! The name and the version of the format of parts, and their check.
 
-use super::NodeTypeMeta;
 use super::digest::check_digest;
 use super::meta::META_FILE;
+use super::{EdgeTypeMeta, NodeTypeMeta};
 use crate::GraphError;
 use serde::Deserialize;
 use std::path::Path;
@@ -10,18 +10,23 @@ use std::path::Path;
 /// The value of [`Meta::format`](crate::Meta::format).
 pub const FORMAT_NAME: &str = "edgecut-partition";
 /// The latest version of the on-disk format.
-const FORMAT_VERSION: u32 = 3;
-/// The version of parts whose node types have one label each, which earlier builds read as well.
+const FORMAT_VERSION: u32 = 4;
+/// The version of parts whose edges have no ids, which earlier builds read as well.
+const VERSION_WITHOUT_EDGE_IDS: u32 = 3;
+/// The version of such parts whose node types have one label each, which still earlier builds read as well.
 const VERSION_OF_ONE_LABEL: u32 = 2;
 /// The oldest version that this build reads.
 const OLDEST_VERSION: u32 = 1;
 /// The first version with a digest of `META.json`.
 const FIRST_WITH_DIGEST: u32 = 2;
 
-/// Returns the version of parts with these node types.
-pub(crate) fn version_of(node_types: &[NodeTypeMeta]) -> u32 {
+/// Returns the version of parts with these types.
+pub(crate) fn version_of(node_types: &[NodeTypeMeta], edge_types: &[EdgeTypeMeta]) -> u32 {
+    if edge_types.iter().any(|of_type| of_type.ids.is_some()) {
+        return FORMAT_VERSION;
+    }
     let has_one_label = node_types.iter().all(|of_type| of_type.more_labels.is_empty());
-    if has_one_label { VERSION_OF_ONE_LABEL } else { FORMAT_VERSION }
+    if has_one_label { VERSION_OF_ONE_LABEL } else { VERSION_WITHOUT_EDGE_IDS }
 }
 
 /// Checks that the `META.json` in `path` with this `content` has the format and a version of this build, and that it is

@@ -9,7 +9,8 @@ use super::arrays::{HotNodes, PartEdges, PartLabel, PartNodes};
 use super::mapped_part::Part;
 use super::{Csc, DiskBook, Meta, PartMeta, PartitionBook, SplitIndex};
 use crate::dataset::{
-    EdgeAttributes, EdgeLabelValues, EdgeLabels, EdgeList, GivenNegatives, HeldOutEdges, Split, Splits, Targets,
+    EdgeAttributes, EdgeIds, EdgeLabelValues, EdgeLabels, EdgeList, GivenNegatives, HeldOutEdges, Split, Splits,
+    Targets,
 };
 use crate::memory::{Buffer, Features};
 use crate::{DiskPartId, GraphError, NodeTypeId, PartitionId};
@@ -202,13 +203,15 @@ fn join_edges(parts: Vec<PartEdges>, num_sources: usize) -> Result<PartEdges, Gr
     let weights = joined_if(parts.iter().map(|part| part.attributes.weights.as_ref()));
     let times = joined_if(parts.iter().map(|part| part.attributes.times.as_ref()));
     let labels = joined_labels(parts.iter().map(|part| part.attributes.labels.as_ref()));
+    let ids: Option<Vec<&EdgeIds>> = parts.iter().map(|part| part.attributes.ids.as_ref()).collect();
+    let ids = ids.and_then(|ids| EdgeIds::joined(&ids));
     let src_times = joined_if(parts.iter().map(|part| part.src_times.as_ref()));
     let held_out = HeldOutEdges {
         valid: joined_list(parts.iter().map(|part| &part.held_out.valid)),
         test: joined_list(parts.iter().map(|part| &part.held_out.test)),
     };
     let features = joined_features(parts.into_iter().map(|part| part.attributes.features).collect());
-    let attributes = EdgeAttributes { features, weights, times, labels };
+    let attributes = EdgeAttributes { features, weights, times, labels, ids };
     let split_index = SplitIndex::new(attributes.labels.as_ref());
     Ok(PartEdges { src_type, dst_type, csc, attributes, split_index, src_times, held_out })
 }

@@ -82,7 +82,7 @@ impl Part {
         let whole = PartMeta { nodes, edges: num_edges as u64, train_nodes: 0, halo_nodes: 0 };
         let meta = Meta {
             format: FORMAT_NAME.into(),
-            version: version_of(&[]),
+            version: version_of(&[], &[]),
             dataset: name.into(),
             num_parts: 1,
             provenance: Provenance::whole(),
@@ -140,6 +140,7 @@ fn describe_edges(edge_type: usize, edges: &EdgesInMemory) -> EdgeTypeMeta {
         held_out_has_times: false,
         negatives: [None; 2],
         labels: None,
+        ids: None,
         digests: TypeDigests::default(),
     }
 }
@@ -181,7 +182,7 @@ fn edges_of_part(
         src_type: edges.src_type,
         dst_type: edges.dst_type,
         csc,
-        attributes: EdgeAttributes { features: None, weights: edges.weights, times: edges.times, labels: None },
+        attributes: EdgeAttributes { weights: edges.weights, times: edges.times, ..EdgeAttributes::default() },
         split_index: SplitIndex::default(),
         src_times: src_times.map(Buffer::from),
         held_out: HeldOutEdges::default(),

@@ -6,8 +6,9 @@ use super::folders::{edge_dir, label_dir, node_dir};
 use super::{Csc, EdgeTypeMeta, Meta, NodeLabelMeta, NodeTypeMeta, SplitIndex};
 use crate::classes::check_num_classes;
 use crate::dataset::{
-    EdgeAttributes, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList, GivenNegatives, HeldOutEdges,
-    NegativesMeta, Split, TargetMeta, Targets, bad_weight, check_classes, first_bad_weight, wrong_target,
+    EdgeAttributes, EdgeIdKind, EdgeIds, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
+    GivenNegatives, HeldOutEdges, NegativesMeta, Split, TargetMeta, Targets, TextArray, bad_weight, check_classes,
+    first_bad_weight, wrong_target,
 };
 use crate::memory::{Buffer, FeatureDtype, Features};
 use crate::npy::{NpyElement, map_features, map_npy};
@@ -124,6 +125,7 @@ impl PartFiles<'_> {
             weights: e.has_weights.then(|| weights(dir.join("weights.npy"), num_edges)).transpose()?,
             times: e.has_times.then(|| array(dir.join("times.npy"), &[num_edges])).transpose()?,
             labels: e.labels.map(|of_type| edge_labels(&dir, num_edges, of_type, e.num_edges)).transpose()?,
+            ids: e.ids.map(|kind| edge_ids(&dir, num_edges, kind)).transpose()?,
         };
         let has_src_times = meta.node_types[src_type.index()].has_times;
         let src_times = has_src_times.then(|| array(dir.join("src_times.npy"), &[num_edges])).transpose()?;
@@ -188,6 +190,17 @@ fn weights(path: PathBuf, num_edges: usize) -> Result<Buffer<f32>, GraphError> {
         Some(edge) => Err(GraphError::format(path, bad_weight(edge, weights[edge]))),
         None => Ok(weights),
     }
+}
+
+/// Maps the ids of edges.
+fn edge_ids(dir: &Path, num_edges: usize, kind: EdgeIdKind) -> Result<EdgeIds, GraphError> {
+    if kind == EdgeIdKind::Numbers {
+        return Ok(EdgeIds::Numbers(array(dir.join("ids.npy"), &[num_edges])?));
+    }
+    let path = dir.join("id_ends.npy");
+    let ends = array(path.clone(), &[num_edges])?;
+    let (_, bytes) = map_npy::<u8>(&dir.join("id_bytes.npy"))?;
+    Ok(EdgeIds::Texts(TextArray::new(bytes, ends).map_err(|why| GraphError::format(path, why))?))
 }
 
 /// Maps held-out edges into the owned `destinations`. The file holds a row of sources and a row of destinations.

@@ -7,7 +7,7 @@ use super::map_files::PartFiles;
 use super::meta::Meta;
 use super::{Csc, PartMeta, PartitionBook, SplitIndex};
 use crate::dataset::{
-    EdgeAttributes, EdgeLabelKind, EdgeLabelValues, EdgeLabels, HeldOutEdges, Splits, TargetMeta, Targets,
+    EdgeAttributes, EdgeIds, EdgeLabelKind, EdgeLabelValues, EdgeLabels, HeldOutEdges, Splits, TargetMeta, Targets,
 };
 use crate::memory::{Buffer, FeatureDtype, FeatureDtypes, Features};
 use crate::{DiskPartId, EdgeTypeId, GlobalNodeId, GraphError, NodeTypeId, PartitionId};
@@ -116,6 +116,7 @@ impl Part {
                     weights: e.has_weights.then(Buffer::default),
                     times: no_times(e.has_times),
                     labels: e.labels.map(|labels| no_labels(labels.values)),
+                    ids: e.ids.map(EdgeIds::none),
                 },
                 split_index: SplitIndex::default(),
                 src_times: no_times(meta.node_types[src_type.index()].has_times),
@@ -130,17 +131,16 @@ impl Part {
     ///
     /// A hop reads edges at random, which is faster from an allocator with huge pages than from the 4 KiB pages of a
     /// mapped file. The copy takes 4 bytes per edge and 12 per node, plus 4 per edge for weights and 8 per edge for
-    /// each kind of times. Processes no longer share these arrays. Features, labels and held-out edges stay mapped. `train`
+    /// each kind of times. Processes no longer share these arrays. Features, labels, ids and held-out edges stay mapped. `train`
     /// leaves the edges mapped if several processes of a machine share the part, so that the machine holds them once
     /// (`trainer/tests/shared_part.rs`).
     pub fn with_edges_in_memory(mut self) -> Self {
         let in_memory = |edges: PartEdges| PartEdges {
             csc: edges.csc.into_memory(),
             attributes: EdgeAttributes {
-                features: edges.attributes.features,
                 weights: edges.attributes.weights.map(Buffer::into_memory),
                 times: edges.attributes.times.map(Buffer::into_memory),
-                labels: edges.attributes.labels,
+                ..edges.attributes
             },
             src_times: edges.src_times.map(Buffer::into_memory),
             ..edges

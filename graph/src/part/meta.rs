@@ -219,6 +219,7 @@ impl Meta {
                     ("test_negatives", held_out && e.negatives[1].is_some()),
                 ];
                 let optional = optional.into_iter().filter(|&(_, is_there)| is_there).map(|(file, _)| file);
+                let optional = optional.chain(e.ids.iter().flat_map(|kind| kind.arrays()).copied());
                 names.extend(["indptr", "indices"].into_iter().chain(optional).map(|file| format!("{dir}/{file}.npy")));
             }
         }

@@ -15,7 +15,7 @@ const NODE_ARRAYS: [&str; 10] =
 /// The names of the arrays of a label after the first one, without the extension.
 const LABEL_ARRAYS: [&str; 5] = ["labels", "targets", "train", "valid", "test"];
 /// The names of the arrays of an edge type, without the extension.
-const EDGE_ARRAYS: [&str; 15] = [
+const EDGE_ARRAYS: [&str; 18] = [
     "indptr",
     "indices",
     "features",
@@ -24,6 +24,9 @@ const EDGE_ARRAYS: [&str; 15] = [
     "labels",
     "targets",
     "splits",
+    "ids",
+    "id_ends",
+    "id_bytes",
     "src_times",
     "valid_edges",
     "test_edges",
@@ -118,9 +121,12 @@ mod tests {
         }
         let targets = crate::TargetMeta { dim: 1, kind: crate::TargetKind::Regression };
         let mut names = BTreeSet::new();
-        for values in [crate::EdgeLabelKind::NumClasses(1), crate::EdgeLabelKind::Targets(targets)] {
+        for (values, ids) in [
+            (crate::EdgeLabelKind::NumClasses(1), crate::EdgeIdKind::Numbers),
+            (crate::EdgeLabelKind::Targets(targets), crate::EdgeIdKind::Texts),
+        ] {
             let labels = crate::EdgeLabelsMeta { values, split_sizes: [0; 3] };
-            meta.edge_types.iter_mut().for_each(|of_type| of_type.labels = Some(labels));
+            meta.edge_types.iter_mut().for_each(|of_type| (of_type.labels, of_type.ids) = (Some(labels), Some(ids)));
             names.extend(meta.file_names());
         }
         for name in names {

@@ -53,6 +53,9 @@ impl EdgeAttributes {
     fn release_pages(&self) {
         release(self.weights.as_ref());
         release(self.times.as_ref());
+        if let Some(ids) = &self.ids {
+            ids.release_pages();
+        }
         if let Some(features) = &self.features {
             features.release_pages();
         }

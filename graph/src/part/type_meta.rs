@@ -1,7 +1,7 @@
 //! The descriptions of node types and edge types in `META.json`.
 
 use super::PartitionBook;
-use crate::dataset::{EdgeLabelsMeta, NegativesMeta, TargetMeta};
+use crate::dataset::{EdgeIdKind, EdgeLabelsMeta, NegativesMeta, TargetMeta};
 use crate::memory::FeatureDtype;
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +125,9 @@ pub struct EdgeTypeMeta {
     /// The labels and the sizes of the splits, if edges have labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<EdgeLabelsMeta>,
+    /// The kind of the ids of the edges in their table, if they have ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<EdgeIdKind>,
     /// The identity of the edges. Parts of earlier versions have none.
     #[serde(default, skip_serializing_if = "TypeDigests::is_empty")]
     pub digests: TypeDigests,

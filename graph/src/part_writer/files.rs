@@ -1,10 +1,11 @@
 //! The files of all parts, written in parallel and in pieces.
 
 use super::hotness::RankedNodes;
+use super::id_files::{SelectedTexts, id_files};
 use super::in_edges::{HeldOutInPart, NegativesInPart, RenumberedInEdges};
 use super::renumber::{Renumbering, SplitRows};
 use super::{InEdges, WriteError, WriteOptions, WriteProgress};
-use crate::dataset::{EdgeLabelValues, NodeData, NodeLabel, Split, Targets};
+use crate::dataset::{EdgeIds, EdgeLabelValues, NodeData, NodeLabel, Split, Targets};
 use crate::memory::{FeatureDtype, Features};
 use crate::npy::{FileMeta, NpyElement, NpyWriter};
 use crate::part::{EdgeTypeMeta, edge_dir, label_dir, node_dir, part_dir};
@@ -16,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The approximate number of bytes gathered at a time for each file.
-const PIECE_BYTES: usize = 1 << 20;
+pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// The sizes and checksums of files by path.
 pub(crate) type Files = BTreeMap<String, FileMeta>;
@@ -101,7 +102,8 @@ fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
     let held_out_edge = 2 * size_of::<u32>() + if edges.held_out.has_times() { size_of::<i64>() } else { 0 };
     let held_out: usize = edges.held_out.lists().iter().map(|(_, list)| list.len() * held_out_edge).sum();
     let negatives = edges.held_out.lists().map(|(_, list)| list.negatives.as_ref().map_or(0, |n| n.stored_bytes()));
-    indptr + edges.num_edges() * edge + held_out + negatives.iter().sum::<usize>()
+    let ids = attributes.ids.as_ref().map_or(0, EdgeIds::stored_bytes) as usize;
+    indptr + edges.num_edges() * edge + ids + held_out + negatives.iter().sum::<usize>()
 }
 
 /// Returns the node files of all parts.
@@ -203,7 +205,8 @@ pub(super) fn edge_jobs<'a>(
         let root = part_dir(DiskPartId(part));
         for (edges, meta) in edges.iter().zip(edge_types) {
             let slice = edges.of_part(part, types);
-            let rows = Selection::Rows(edges.positions(&slice));
+            let positions = edges.positions(&slice);
+            let rows = Selection::Rows(positions);
             let dir = edge_dir(meta);
             let mut add = |file: &str, content| jobs.push(Job { name: format!("{root}/{dir}/{file}.npy"), content });
             add("indptr", Content::Indptr(slice.indptr));
@@ -227,6 +230,9 @@ pub(super) fn edge_jobs<'a>(
                     }
                 }
                 add("splits", Content::Bytes(vec![&labels.splits[..]], rows));
+            }
+            if let Some(ids) = &edges.attributes.ids {
+                id_files(&[ids], positions).into_iter().for_each(|(file, content)| add(file, content));
             }
             if let Some(times) = &node_types[edges.src_type].times {
                 let original = &types[edges.src_type].original;
@@ -286,6 +292,10 @@ pub(crate) enum Content<'a> {
     Bytes(Vec<&'a [u8]>, Selection<'a>),
     /// Entries of float arrays, or rows of matrices with this number of columns.
     Floats(Vec<&'a [f32]>, Option<usize>, Selection<'a>),
+    /// The ends of texts that are written end to end.
+    TextEnds(SelectedTexts<'a>),
+    /// The bytes of these texts.
+    TextBytes(SelectedTexts<'a>),
     /// The times of nodes given by global id.
     SourceTimes { times: &'a [i64], original: &'a [u32], sources: &'a [u32] },
     /// Offsets, written relative to the first one.
@@ -323,6 +333,8 @@ impl Content<'_> {
             Self::Whole(pieces, rows) => gather(path, pieces, None, *rows, meter),
             Self::Bytes(pieces, rows) => gather(path, pieces, None, *rows, meter),
             Self::Floats(pieces, dim, rows) => gather(path, pieces, *dim, *rows, meter),
+            Self::TextEnds(texts) => texts.write_ends(path, meter),
+            Self::TextBytes(texts) => texts.write_bytes(path, meter),
             Self::SourceTimes { times, original, sources } => {
                 let time = |&source: &u32| times[original[source as usize] as usize];
                 let pieces = sources.chunks(PIECE_BYTES / 8);
@@ -384,7 +396,7 @@ fn gather_at<T: NpyElement, R: Sync>(
     write_pieces(path, &shape, pieces, meter)
 }
 
-fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
+pub(super) fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
     path: &Path,
     shape: &[usize],
     mut pieces: impl Iterator<Item = P> + Send,
@@ -408,7 +420,7 @@ fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
 }
 
 /// The progress over all files, shared by the writing threads.
-struct Meter<'a> {
+pub(super) struct Meter<'a> {
     progress: &'a dyn WriteProgress,
     done: AtomicU64,
     total: AtomicU64,

@@ -9,7 +9,7 @@ use super::in_edges::RenumberedInEdges;
 use super::measure::{self, MeasuredPart, PartMeasure};
 use super::renumber::{Renumbering, SplitRows};
 use super::{Grouped, InEdges, WriteError, WriteOptions, WriteProgress};
-use crate::dataset::{EdgeLabels, NodeData, NodeLabel, Split, Splits, Targets};
+use crate::dataset::{EdgeIds, EdgeLabels, NodeData, NodeLabel, Split, Splits, Targets};
 use crate::memory::FeatureDtype;
 use crate::part::{
     EdgeTypeMeta, FORMAT_NAME, META_FILE, Meta, NodeTypeMeta, Report, TypeDigests, version_of, with_digest,
@@ -157,7 +157,7 @@ pub fn write_parts_with(
         files,
         on_disk: None,
     };
-    meta.version = version_of(&meta.node_types);
+    meta.version = version_of(&meta.node_types, &meta.edge_types);
     write_meta(&meta, dir, options.is_synced)?;
     Ok(Meta::read(dir)?)
 }
@@ -177,6 +177,7 @@ fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
         held_out_has_times: edges.held_out.has_times(),
         negatives: edges.held_out.negatives(),
         labels: attributes.labels.as_ref().map(EdgeLabels::meta),
+        ids: attributes.ids.as_ref().map(EdgeIds::kind),
         digests: TypeDigests::default(),
     }
 }

@@ -66,6 +66,8 @@ pub struct EdgeShape {
     pub has_times: bool,
     /// The bytes of the label and the split of each edge, 0 without labels.
     pub label_bytes: u64,
+    /// The mean bytes of the id of an edge, 0 without ids.
+    pub id_bytes: u64,
     /// The number of held-out edges and given negatives.
     pub num_held_out: u64,
 }
@@ -202,6 +204,7 @@ fn edge_shape(edges: &EdgeData) -> EdgeShape {
         has_weights: edges.attributes.weights.is_some(),
         has_times: edges.attributes.times.is_some(),
         label_bytes: edges.attributes.labels.as_ref().map_or(0, |labels| labels.values.kind().bytes() as u64 + 1),
+        id_bytes: edges.attributes.ids.as_ref().map_or(0, |ids| ids.stored_bytes() / (ids.len() as u64).max(1)),
         num_held_out: edges.held_out.lists().map(|(_, list)| list.len() as u64 + negatives(list)).iter().sum(),
     }
 }

@@ -5,13 +5,14 @@ use super::nodes::TypeNodes;
 use super::numbers::{KnownNumbers, UpdatedNumbers};
 use super::{EdgeUpdate, RemovedCounts};
 use crate::dataset::{
-    Candidate, EdgeLabelKind, EdgeLabelValues, EdgeList, HeldOutEdges, NO_SPLIT, OverlapFilter, Split, TypedEdges,
+    Candidate, EdgeIdKind, EdgeIds, EdgeLabelKind, EdgeLabelValues, EdgeList, HeldOutEdges, NO_SPLIT, OverlapFilter,
+    Split, TypedEdges,
 };
 use crate::memory::{Buffer, Features, Workspace};
 use crate::part::{EdgeTypeMeta, PartEdges, edge_dir};
-use crate::part_writer::{Content, EdgeSlice, Groups, HeldOutInPart, Job, Selection};
+use crate::part_writer::{Content, EdgeSlice, Groups, HeldOutInPart, Job, Selection, id_files};
 use crate::{EdgeTypeId, GraphError, NodeTypeId, Part, parallel};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -97,6 +98,9 @@ impl<'a> TypeEdges<'a> {
         let mut added_held_out = HeldOutEdges::default();
         let added = added.map_or_else(AddedEdges::default, |mut added| {
             added_held_out = std::mem::take(&mut added.held_out);
+            if of_type.ids == Some(EdgeIdKind::Texts) {
+                added.attributes.ids = added.attributes.ids.map(|ids| EdgeIds::Texts(ids.to_texts()));
+            }
             AddedEdges::new(&added, [&src, &dst])
         });
         let mut unlabeled = Unlabeled::default();
@@ -168,7 +172,7 @@ impl<'a> TypeEdges<'a> {
         if !self.is_sorted {
             return;
         }
-        let mut known = std::collections::HashSet::new();
+        let mut known = HashSet::new();
         for list in [&mut self.held_out.valid, &mut self.held_out.test] {
             let mut edges: Vec<([u32; 2], usize)> = Vec::new();
             for at in (0..list.len()).filter(|&at| known.insert((list.src[at], list.dst[at]))) {
@@ -310,6 +314,33 @@ impl<'a> TypeEdges<'a> {
         counts
     }
 
+    /// Returns the id of an added edge that another edge has as well, if there is one.
+    pub(super) fn repeated_id(&self, filter: Option<&OverlapFilter>) -> Option<String> {
+        let ids = self.added.attributes.ids.as_ref()?;
+        let added: HashSet<u128> = (0..ids.len()).map(|at| ids.get(at).key()).collect();
+        for (part, of_part) in self.parts.iter().enumerate() {
+            let range = self.dst.range(part);
+            let Some(known) = &self.edges[part].attributes.ids else { continue };
+            let first = AtomicU64::new(u64::MAX);
+            parallel::for_each_range(range.len(), ROWS_PER_TASK, &|rows| {
+                for dst in rows.map(|row| range.start + row as u32).filter(|&dst| !self.dst.is_removed(dst)) {
+                    self.for_each_kept(part, dst, filter, |edge| {
+                        let at = edge.position as usize;
+                        if at < known.len() && added.contains(&known.get(at).key()) {
+                            first.fetch_min(edge.position, Ordering::Relaxed);
+                        }
+                    });
+                }
+            });
+            of_part.release_pages();
+            let first = first.into_inner();
+            if first < u64::MAX {
+                return Some(known.get(first as usize).to_string());
+            }
+        }
+        None
+    }
+
     /// Returns the number of edges into a node after the update. Counts those that are removed, and overlaps.
     fn count_row(&self, part: usize, dst: u32, filter: Option<&OverlapFilter>, overlaps: &AtomicU64) -> u64 {
         let ends = [&*self.src, &*self.dst];
@@ -431,7 +462,8 @@ impl<'a> TypeEdges<'a> {
 
     fn has_attributes(&self) -> bool {
         let of_type = self.of_type;
-        of_type.feature_dim > 0 || of_type.has_weights || of_type.has_times || of_type.labels.is_some()
+        let has_arrays = of_type.has_weights || of_type.has_times || of_type.ids.is_some();
+        has_arrays || of_type.feature_dim > 0 || of_type.labels.is_some()
     }
 
     /// Returns the splits of the edges of a part, then of those that are added.
@@ -496,6 +528,11 @@ impl<'a> TypeEdges<'a> {
         if let Some(times) = &known.times {
             let pieces = [Some(&times[..]), added.times.as_deref()].into_iter().flatten().collect();
             files.push(("times".to_owned(), Content::Whole(pieces, selected)));
+        }
+        if let Some(ids) = &known.ids {
+            let pieces: Vec<&EdgeIds> = [Some(ids), added.ids.as_ref()].into_iter().flatten().collect();
+            let of_ids = id_files(&pieces, positions);
+            files.extend(of_ids.into_iter().map(|(file, content)| (file.to_owned(), content)));
         }
         if let (Some(labels), Some([splits, added_splits])) = (&known.labels, self.label_splits(part)) {
             let values = added.labels.as_ref().map(|labels| &labels.values);

@@ -1,7 +1,7 @@
 //! The check that changes fit the types of existing parts.
 
 use super::{EdgeUpdate, GraphUpdate, NodeUpdate};
-use crate::dataset::{EdgeLabelKind, EdgeLabelValues, Split, TargetMeta, Targets};
+use crate::dataset::{EdgeIdKind, EdgeIds, EdgeLabelKind, EdgeLabelValues, Split, TargetMeta, Targets};
 use crate::memory::{FeatureDtype, Features};
 use crate::part::edge_dir_name;
 use crate::{EdgeTypeMeta, Meta, NodeTypeMeta};
@@ -100,11 +100,13 @@ fn check_edges(of_type: &EdgeTypeMeta, update: &EdgeUpdate) -> Result<(), String
         attributes.weights.as_ref().map(|weights| weights.len()),
         attributes.times.as_ref().map(|times| times.len()),
         attributes.labels.as_ref().map(|labels| labels.splits.len()),
+        attributes.ids.as_ref().map(EdgeIds::len),
     ];
     check_lengths(added.src.len(), "edges", attributes.features.as_ref(), lengths)?;
     check_features(attributes.features.as_ref(), of_type.feature_dim, of_type.feature_dtype)?;
     check_same("times", attributes.times.is_some(), of_type.has_times)?;
     check_same("weights", attributes.weights.is_some(), of_type.has_weights)?;
+    check_ids(attributes.ids.as_ref().map(EdgeIds::kind), of_type.ids)?;
     let Some(labels) = &attributes.labels else { return Ok(()) };
     let of_parts = of_type.labels.map(|labels| labels.values);
     match &labels.values {
@@ -164,6 +166,15 @@ fn check_same(what: &str, found: bool, expected: bool) -> Result<(), String> {
         (false, true) => Err(format!("the tables have no {what}, but the parts have some")),
         _ => Ok(()),
     }
+}
+
+/// Checks the kind of the ids of edges. Parts with texts take numbers as well.
+fn check_ids(found: Option<EdgeIdKind>, expected: Option<EdgeIdKind>) -> Result<(), String> {
+    check_same("ids of edges", found.is_some(), expected.is_some())?;
+    if (found, expected) == (Some(EdgeIdKind::Texts), Some(EdgeIdKind::Numbers)) {
+        return Err("the ids of its edges are texts in the tables, but numbers in the parts".into());
+    }
+    Ok(())
 }
 
 fn check_classes(has_classes: bool, found: usize, expected: usize) -> Result<(), String> {

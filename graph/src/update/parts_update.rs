@@ -132,6 +132,14 @@ impl<'a> PartsUpdate<'a> {
             update.edges.iter_mut().for_each(TypeEdges::sort_held_out);
         }
         for (edges, of_held_out) in update.edges.iter().zip(overlaps_of_held_out) {
+            if let Some(id) = edges.repeated_id(update.filter.as_ref()) {
+                let name = meta.edge_types[edges.edge_type().index()].full_name();
+                let why = format!(
+                    "edge type {name}: an added edge has the id {id}, which another edge has already: give it another id, or \
+                     remove the other edge"
+                );
+                return Err(wrong(meta, why));
+            }
             let num_new = update.nodes[edges.dst_type().index()].num_new();
             let counts = edges.count(num_new, update.filter.as_ref());
             let held_out: usize = edges.held_out.lists().iter().map(|(_, list)| list.len()).sum();

@@ -107,7 +107,7 @@ impl PartsUpdate<'_> {
         );
         meta.node_types.iter_mut().zip(nodes?).for_each(|(of_type, digest)| of_type.digests.content = Some(digest));
         meta.edge_types.iter_mut().zip(edges?).for_each(|(of_type, digest)| of_type.digests.content = Some(digest));
-        meta.version = version_of(&meta.node_types);
+        meta.version = version_of(&meta.node_types, &meta.edge_types);
         meta.files = written.files;
         write_meta(&meta, dir, options.is_synced)?;
         Ok(UpdatedParts { meta: Meta::read(dir)?, parts })

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// One file of each kind, in the first part.
-const KINDS: [&str; 18] = [
+const KINDS: [&str; 20] = [
     "part_0/nodes/paper/original_ids.npy",
     "part_0/nodes/paper/features.npy",
     "part_0/nodes/author/features.npy",
@@ -29,6 +29,8 @@ const KINDS: [&str; 18] = [
     "part_0/nodes/author/hotness.npy",
     "part_0/edges/author__writes__paper/labels.npy",
     "part_0/edges/author__writes__paper/splits.npy",
+    "part_0/edges/author__writes__paper/id_ends.npy",
+    "part_0/edges/author__writes__paper/id_bytes.npy",
 ];
 
 /// The bytes before the data of a file.
@@ -179,8 +181,8 @@ fn rejects_a_damaged_description() {
 fn rejects_descriptions_that_contradict_themselves() {
     type Edit = fn(&mut serde_json::Value);
     let cases: [(Edit, &str); 26] = [
-        (|m| m["version"] = 4.into(), "version 4 and was written by a newer version of this program"),
-        (|m| m["version"] = 0.into(), "version 0, but this build reads versions 1 to 3: partition again"),
+        (|m| m["version"] = 5.into(), "version 5 and was written by a newer version of this program"),
+        (|m| m["version"] = 0.into(), "version 0, but this build reads versions 1 to 4: partition again"),
         (|m| m["format"] = "numpy".into(), "its format is \"numpy\""),
         (|m| m["num_parts"] = 3.into(), "3 parts, but the report has 2"),
         (|m| m["num_parts"] = 0.into(), "0 parts"),

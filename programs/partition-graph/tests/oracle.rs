@@ -3,7 +3,7 @@
 use crate::graphs;
 
 use edgecut_graph::{
-    Buffer, Dataset, DiskPartId, EdgeLabels, EdgeList, EdgeTypeId, Features, Meta, NodeTypeId, Part, Split,
+    Buffer, Dataset, DiskPartId, EdgeIds, EdgeLabels, EdgeList, EdgeTypeId, Features, Meta, NodeTypeId, Part, Split,
 };
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use proptest::prelude::*;
@@ -133,11 +133,16 @@ fn check_edges(dataset: &Dataset, parts: &[Part], places: &Places) {
                 assert_eq!(time(&stored.times, at), time(&expected.times, edge), "time of edge {edge}");
                 let label = |labels: &Option<EdgeLabels>, edge: usize| labels.as_ref().map(|l| label_of(l, edge));
                 assert_eq!(label(&stored.labels, at), label(&expected.labels, edge), "label of edge {edge}");
+                assert_eq!(id_of(&stored.ids, at), id_of(&expected.ids, edge), "id of edge {edge}");
                 let src_time = src_times.map(|times| times[original.src[edge] as usize]);
                 assert_eq!(time(&edges.src_times, at), src_time, "time of the source of edge {edge}");
             }
         }
     }
+}
+
+fn id_of(ids: &Option<EdgeIds>, edge: usize) -> Option<String> {
+    ids.as_ref().map(|ids| ids.get(edge).to_string())
 }
 
 /// Returns the class, the targets and the split of an edge.

@@ -5,9 +5,9 @@ use crate::graphs;
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{
-    Buffer, Dataset, DiskPartId, EdgeAttributes, EdgeData, EdgeLabelValues, EdgeLabels, EdgeList, FeatureDtype,
-    Features, HeldOutEdges, HotnessRule, Meta, NodeData, NodeLabel, OriginalIds, OverlapPolicy, Part, Split, Splits,
-    TargetKind, Targets, Workspace,
+    Buffer, Dataset, DiskPartId, EdgeAttributes, EdgeData, EdgeIds, EdgeLabelValues, EdgeLabels, EdgeList,
+    FeatureDtype, Features, HeldOutEdges, HotnessRule, Meta, NodeData, NodeLabel, OriginalIds, OverlapPolicy, Part,
+    Split, Splits, TargetKind, Targets, TextArray, Workspace,
 };
 use edgecut_partition::{
     Assignment, Changes, PartitionError, PartitionOptions, Progress, RemovedPairs, Replaces, UpdateOptions, update,
@@ -300,7 +300,23 @@ fn select_edges(attributes: &EdgeAttributes, rows: &[u32]) -> EdgeAttributes {
         weights: attributes.weights.as_ref().map(|weights| buffer(weights, 1, rows)),
         times: attributes.times.as_ref().map(|times| buffer(times, 1, rows)),
         labels,
+        ids: attributes
+            .ids
+            .as_ref()
+            .map(|ids| ids.select(&rows.iter().map(|&row| u64::from(row)).collect::<Vec<u64>>())),
     }
+}
+
+/// Returns ids that no edge has yet, after the ids of known edges.
+fn with_new_ids(known: Option<&EdgeIds>, num_new: usize) -> Option<EdgeIds> {
+    let new = 1_000_000..1_000_000 + num_new as i64;
+    Some(match known? {
+        EdgeIds::Numbers(numbers) => EdgeIds::Numbers(numbers.iter().copied().chain(new).collect::<Vec<i64>>().into()),
+        EdgeIds::Texts(texts) => {
+            let known = (0..texts.len()).map(|at| texts.get(at).to_vec());
+            EdgeIds::Texts(TextArray::of(known.chain(new.map(|number| number.to_string().into_bytes()))))
+        }
+    })
 }
 
 /// The edges of a type that an update keeps.
@@ -340,9 +356,13 @@ fn changed_edges(edges: &EdgeData, plan: &EdgePlan, nodes: &[NodePlan], undirect
     let [src, dst] = list(&added_ends);
     let mut added = EdgeData::new(src_type, edges.relation.clone(), dst_type, src, dst);
     added.attributes = select_edges(&edges.attributes, &added_rows);
+    // Numbers among texts become texts.
+    let no_ids = edges.attributes.ids.as_ref().map(|_| EdgeIds::Numbers(Vec::new().into()));
+    added.attributes.ids = with_new_ids(no_ids.as_ref(), added_rows.len());
     let [src, dst] = list(&[ends, added_ends].concat());
     let mut after = EdgeData::new(src_type, edges.relation.clone(), dst_type, src, dst);
-    after.attributes = select_edges(&edges.attributes, &[rows, added_rows].concat());
+    let ids = with_new_ids(select_edges(&edges.attributes, &rows).ids.as_ref(), added_rows.len());
+    after.attributes = EdgeAttributes { ids, ..select_edges(&edges.attributes, &[rows, added_rows].concat()) };
     let [mut lists_added, mut lists_after] = [Vec::new(), Vec::new()];
     for ((_, of_list), more) in edges.held_out.lists().into_iter().zip(&plan.held_out) {
         let mut ends = Vec::new();
@@ -399,6 +419,7 @@ fn described(dir: &Path) -> Value {
             || of_type["has_weights"] == true
             || of_type["has_times"] == true
             || of_type.get("labels").is_some()
+            || of_type.get("ids").is_some()
             || of_type["held_out"] != serde_json::json!([0, 0]);
         if has_list {
             of_type["digests"] = Value::Null;

@@ -228,6 +228,57 @@ fn predictions_of_edges_have_their_times() {
 }
 
 #[test]
+fn predictions_of_edges_have_their_ids() {
+    let folder = Folder::new();
+    let label = serde_json::json!({"task_type": "regression", "label_col": "amount"});
+    payment_parts(folder.path(), 2, &label);
+    let conf = std::fs::read(folder.join("graph.json")).expect("the configuration");
+    let mut conf: serde_json::Value = serde_json::from_slice(&conf).expect("JSON");
+    conf["edges"][0]["edge_id_col"] = "at".into();
+    std::fs::write(folder.join("graph.json"), conf.to_string()).expect("write the configuration");
+    let payments = std::fs::read_to_string(folder.join("payments.csv")).expect("the payments");
+    for prefix in ["", "no. "] {
+        let mut text = String::new();
+        for line in payments.lines() {
+            let (rest, id) = line.rsplit_once(',').expect("an id");
+            let prefix = if id == "at" { "" } else { prefix };
+            text += &format!("{rest},{prefix}{id}\n");
+        }
+        std::fs::write(folder.join("payments.csv"), text).expect("write the payments");
+        partition_tables_as(folder.path(), "ids", None, Dataset::add_reverse_edges, 2, &folder.join("ids"));
+        trained("edge", &folder.join("ids"), &folder.join("model"), &["--num-epochs", "1", "--edge-type", "pays"]);
+        // One process holds both parts, and three processes read each of them.
+        for processes in [1, 2, 3] {
+            let count = processes.to_string();
+            let flags = ["--edges", "all", "--num-neighbors", "5,3", "--format", "csv", "--nproc-per-node", &count];
+            predicted(&folder.join("ids"), &folder.join("model"), &folder.join("out"), &flags);
+            let (header, rows) = csv_lines(&folder.join("out"), processes);
+            assert_eq!((header.as_str(), rows.len()), ("src_id,dst_id,id,src,dst,value", NUM_PAYMENTS));
+            let mut found = Vec::with_capacity(rows.len());
+            for row in &rows {
+                let number = row[2].strip_prefix(prefix).and_then(|number| number.parse().ok()).expect("an id");
+                let (from, to, _) = payment(number);
+                assert_eq!((row[3].as_str(), row[4].as_str()), (user(from).as_str(), (100 + to).to_string().as_str()));
+                found.push(number);
+            }
+            found.sort_unstable();
+            assert!(found.into_iter().eq(0..NUM_PAYMENTS), "each payment has a row");
+        }
+        let flags = "--explain --edges test --num-neighbors 5,3 --format csv --nproc-per-node 2 --explain-top 1";
+        let flags: Vec<&str> = flags.split(' ').collect();
+        predicted(&folder.join("ids"), &folder.join("model"), &folder.join("why"), &flags);
+        let text = std::fs::read_to_string(folder.join("why").join("explanations.csv")).expect("explanations");
+        assert!(text.starts_with("src_id,dst_id,output,rank,id,src,dst,"), "{text}");
+        for line in text.lines().skip(1) {
+            let row: Vec<&str> = line.split(',').collect();
+            let number = row[4].strip_prefix(prefix).and_then(|number| number.parse().ok()).expect("an id");
+            let (from, to, _) = payment(number);
+            assert_eq!((row[5], row[6]), (user(from).as_str(), (100 + to).to_string().as_str()));
+        }
+    }
+}
+
+#[test]
 fn flags_and_models_that_do_not_fit_are_named() {
     let folder = Folder::new();
     let parts = edge_parts(1, true);

@@ -337,6 +337,46 @@ fn thresholds_and_temperatures_of_targets_are_chosen_on_their_validation_nodes_a
     }
 }
 
+#[test]
+fn either_of_two_classes_of_a_target_is_the_positive_one() {
+    let folder = Folder::new();
+    let parts = folder.join("parts");
+    shop_parts(folder.path(), 2, 1.0, &parts);
+    let model = folder.join("model");
+    let precision = "average-precision";
+    let flags = format!(
+        "--target churn,item --target-metric item=log-loss,{precision} --target-positive-class item=blue --num-epochs 2 \
+         --num-neighbors -1,-1 --nproc-per-node 2 --save-model {}",
+        text(&model)
+    );
+    let (_, result) = train_on("multi", &parts, &folder.join("metrics"), &flags);
+    let decisions = [0, 1].map(|at| &result["targets"][at]["decision"]);
+    assert!(decisions[0].is_null() && decisions[1]["positive_class"] == 0, "{result}");
+    // The class of the model counts, unless the flag names another one.
+    let mut scores = Vec::new();
+    for flags in [&[][..], &["--target-positive-class", "item=red"]] {
+        let mut command = program();
+        command.args(["multi", "--json", "--load-model"]).arg(&model).arg("--dataset-root-dir").arg(&parts);
+        let metric = format!("item={precision}");
+        let evaluated = json_of(run(command.args(["--target-metric", &metric]).args(flags)));
+        scores.push(number_of(&evaluated["targets"][1], "test_metric"));
+    }
+    let of_blue = number_of(&result["targets"][1]["test_metrics"], precision);
+    assert!((scores[0] - of_blue).abs() < 1e-5 && (scores[1] - of_blue).abs() > 1e-3, "{scores:?} {result}");
+    for (flag, why) in [
+        (
+            "item=bleu",
+            "--target-positive-class item=bleu: there is no such class (did you mean blue?): the classes are blue, red",
+        ),
+        ("spend=1", "target user:spend: one of two classes is positive, but"),
+        ("shop=red", "--target-positive-class shop: there is no such target: choose one of item, spend"),
+    ] {
+        let mut command = program();
+        command.args(["multi", "--target", "item,spend", "--target-positive-class", flag, "--dataset-root-dir"]);
+        assert_error(&run(command.arg(&parts)), &[why]);
+    }
+}
+
 /// Evaluates a saved model.
 fn evaluate(task: &str, model: &Path, parts: &Path) -> Output {
     let mut command = program();

@@ -6,6 +6,7 @@ use super::bad_rows::{BadInPiece, BadKind};
 use super::columns::{
     Columns, FeatureRules, SpecTable, TypeColumns, check_all, compute, compute_features, differ, dtype,
 };
+use super::edge_ids::read_ids;
 use super::kept::Dropped;
 use super::nodes::{MISSING_ID, check_classes};
 use super::spec::Spec;
@@ -18,8 +19,8 @@ use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
 use edgecut_graph::{
-    Buffer, EdgeAttributes, EdgeData, EdgeLabelValues, EdgeLabels, Features, GraphError, HoldOut, NO_SPLIT, NodeTypeId,
-    Split, Targets,
+    Buffer, EdgeAttributes, EdgeData, EdgeIds, EdgeLabelValues, EdgeLabels, Features, GraphError, HoldOut, NO_SPLIT,
+    NodeTypeId, Split, Targets,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -75,7 +76,12 @@ pub(super) fn read_edges(
         opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_edges(table))?);
     }
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
+    let mut ids = None;
+    if let Some(column) = &tables[with_ends].id_col {
+        ids = Some(read_ids(context, name, &opened[with_ends], column, &mut dropped)?);
+    }
     let found = find_ends(context, tables[with_ends], &opened[with_ends], &dropped, ends)?;
+    let ids = ids.map(|ids| ids.finish(context, &found.dropped)).transpose()?;
     dropped.extend(found.dropped);
     if found.src.is_empty() {
         let others = opened.iter().enumerate().filter(|(at, _)| *at != with_ends);
@@ -129,7 +135,7 @@ pub(super) fn read_edges(
         labels = Some(EdgeLabels { values, splits: stored.finish()? });
     }
     let TypeColumns { features, weights, times, saved, .. } = columns;
-    data.attributes = EdgeAttributes { features, weights, times, labels };
+    data.attributes = EdgeAttributes { features, weights, times, labels, ids };
     let mut held_out = None;
     if let Some(label) = label.filter(|label| label.column.is_none()) {
         let seed = saved.split.as_ref().map_or(context.options.seed, |rule| rule.seed);
@@ -155,6 +161,7 @@ fn without_edges(context: &Context, name: &str, tables: &[&EdgeTable], ends: &En
         times: tables.iter().any(|table| table.time_col.is_some()).then(|| Vec::new().into()),
         // No edge has a label.
         labels: None,
+        ids: tables.iter().any(|table| table.id_col.is_some()).then(|| EdgeIds::Numbers(Vec::new().into())),
     };
     BuiltEdges { data, saved, held_out: None }
 }

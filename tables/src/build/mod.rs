@@ -3,6 +3,7 @@
 mod attributes;
 mod bad_rows;
 mod columns;
+mod edge_ids;
 mod edges;
 mod kept;
 mod known;

@@ -343,7 +343,7 @@ pub(super) fn insert_ids<'t>(
                         Some((BadKind::DuplicateId, why))
                     }
                     Inserted::Full => {
-                        let why = format!("node type {name} has more than 2^32 - 1 nodes");
+                        let why = format!("{name} has more than 2^32 - 1 ids");
                         return Err(TableError::file(table.path_of(piece), why));
                     }
                 },

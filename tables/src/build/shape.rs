@@ -151,6 +151,11 @@ impl TableShape {
             edges.has_times |= table.time_col.is_some();
             edges.has_weights |= table.weight_col.is_some();
             edges.label_bytes = edges.label_bytes.max(label_bytes(table.label.as_ref(), sampled.target_dim));
+            if let Some(column) = &table.id_col {
+                let bytes = id_bytes(&opened, column)?;
+                self.id_bytes += GROWTH * bytes;
+                edges.id_bytes = bytes / sampled.num_rows.max(1);
+            }
             let held_out_label = table.label.as_ref().filter(|label| label.column.is_none());
             edges.num_held_out += held_out(context, held_out_label, sampled.num_rows)?;
         }

@@ -34,6 +34,8 @@ pub(crate) struct EdgeTable {
     pub(crate) source: Source,
     /// The columns of source and destination ids, if this table has the ends of the edges.
     pub(crate) ends: Option<[String; 2]>,
+    /// The column of the ids of the edges themselves. It is in the table of the ends.
+    pub(crate) id_col: Option<String>,
     /// The column of creation times.
     pub(crate) time_col: Option<TimeColumn>,
     /// The column of sampling weights.
@@ -139,6 +141,7 @@ impl EdgeTable {
             "na_values",
             "source_id_col",
             "dest_id_col",
+            "edge_id_col",
             "time_col",
             "weight_col",
             "features",
@@ -160,6 +163,10 @@ impl EdgeTable {
         if ends.is_none() && label.is_some() {
             return item.wrong("a table with labels needs source_id_col and dest_id_col");
         }
+        let id_col = object.text("edge_id_col")?;
+        if ends.is_none() && id_col.is_some() {
+            return item.wrong("a table with edge_id_col needs source_id_col and dest_id_col");
+        }
         let time_col = read_time_column(&object, "time_col")?;
         let held_out = label.as_ref().filter(|label| label.column.is_none());
         if let Some(SplitRule::Shares { by: SplitBy::Time(column), .. }) = held_out.map(|label| &label.split)
@@ -173,6 +180,7 @@ impl EdgeTable {
             relation: names,
             source,
             ends,
+            id_col,
             time_col,
             weight_col: object.text("weight_col")?,
             features,

@@ -80,6 +80,11 @@ impl IdMap {
         &self.ids
     }
 
+    /// Returns the ids without the table by which they are found.
+    pub(crate) fn into_ids(self) -> UserIds {
+        self.ids
+    }
+
     /// Returns the number of ids.
     pub fn len(&self) -> usize {
         match &self.ids {

@@ -59,7 +59,7 @@ impl<B: GnnBackend> EdgeBatchMaker<B> {
 
     /// Moves a batch to the device.
     pub(super) fn make(&self, batch: LabeledEdgeBatch) -> Result<EdgeTensorBatch<B>, TrainError> {
-        let LabeledEdgeBatch { graph, mut src, mut dst, attributes } = batch;
+        let LabeledEdgeBatch { graph, mut src, mut dst, attributes, .. } = batch;
         // The loader numbers the seeds of each node type from 0. Adding the start of a type's rows converts these
         // numbers to rows of the encoder's output.
         let num_seeds = |t: usize| graph.nodes.get(t).and_then(|nodes| nodes.hop_offsets.first()).copied().unwrap_or(0);

@@ -56,7 +56,7 @@ pub fn explain_edges<'s, B: AutodiffGnnBackend>(
     let loader = DistEdgeNeighborLoader::new(sampler, seeds, config.loader(options), edges, job.world)?;
     let batches = loader.epoch_map(0, move |batch: LabeledEdgeBatch| {
         let neighborhood = Neighborhood::of(&batch.graph, &maker.schema);
-        let neighborhood = neighborhood.with_target_edges(edge_type, &batch.src, &batch.dst);
+        let neighborhood = neighborhood.with_target_edges(edge_type, &batch);
         Ok((neighborhood, maker.make(batch)?))
     });
     explain_batches(batches, &model, &embeddings, config, job.into(), visit)

@@ -38,18 +38,18 @@ pub struct EdgeOutputs {
     pub src: Vec<u32>,
     /// The destination of each edge, as a global id.
     pub dst: Vec<u32>,
+    /// The position of each edge among the in-edges of its destination.
+    pub positions: Vec<u32>,
     /// The time of each edge, empty if the type has no times.
     pub times: Vec<i64>,
     /// `[edges, num_outputs]`, row-major.
     pub outputs: Vec<f32>,
 }
 
-/// A batch as tensors, with the global ids of the ends of its edges and their times.
-struct WithEnds<T> {
+/// A batch as tensors, and its edges, whose outputs are not computed yet.
+struct WithEdges<T> {
     batch: T,
-    src: Vec<u32>,
-    dst: Vec<u32>,
-    times: Vec<i64>,
+    edges: EdgeOutputs,
 }
 
 /// Computes the outputs of edges, and calls `visit` with the edges of each batch of this rank. Every rank must call this with
@@ -96,12 +96,14 @@ pub fn predict_edges<'s, B: GnnBackend>(
         let src = ids(ends.0, &batch.src);
         let dst = ids(ends.1, &batch.dst);
         let times = std::mem::take(&mut batch.attributes.times);
-        Ok::<_, TrainError>(WithEnds { batch: maker.make(batch)?, src, dst, times })
+        let positions = std::mem::take(&mut batch.positions);
+        let edges = EdgeOutputs { src, dst, positions, times, outputs: Vec::new() };
+        Ok::<_, TrainError>(WithEdges { batch: maker.make(batch)?, edges })
     };
     for prepared in loader.epoch_map_from(0, 0, prepare) {
-        let WithEnds { batch, src, dst, times } = prepared??;
+        let WithEdges { batch, edges } = prepared??;
         if let Some(outputs) = batch.filled(&embeddings, device)?.compute(model, Mode::Eval)? {
-            visit(EdgeOutputs { src, dst, times, outputs: host_rows(&outputs.values) })?;
+            visit(EdgeOutputs { outputs: host_rows(&outputs.values), ..edges })?;
         }
         // Ranks meet at each batch, which bounds the wait for a slow rank.
         world.barrier()?;

@@ -1,4 +1,4 @@
-use super::super::{EdgeAttributes, EdgeList};
+use super::super::{EdgeAttributes, EdgeIds, EdgeList};
 use super::*;
 use crate::{EdgeTypeId, Features, NodeData};
 use proptest::prelude::*;
@@ -51,6 +51,7 @@ fn numbered(num_edges: usize) -> EdgeAttributes {
         weights: Some(floats.into()),
         times: Some((0..num_edges as i64).collect::<Vec<_>>().into()),
         labels: None,
+        ids: Some(EdgeIds::Numbers((0..num_edges as i64).collect::<Vec<_>>().into())),
     }
 }
 

@@ -88,6 +88,6 @@ pub(super) fn edge_attributes(seed: u64, edges: &DrawnEdges) -> EdgeAttributes {
         features: Some(Features::F32 { values: features.into_flattened().into(), dim: EDGE_CHANNELS }),
         weights: Some(weights.into()),
         times: Some(times.into()),
-        labels: None,
+        ..EdgeAttributes::default()
     }
 }

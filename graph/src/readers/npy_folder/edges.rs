@@ -62,6 +62,7 @@ impl EdgeFiles {
             weights: read_weights(space, &file("edge_weight.npy"), num_edges)?,
             times: read_times(space, &file("edge_time.npy"), num_edges)?,
             labels: read_edge_labels(space, &self.folder, num_edges)?,
+            ids: None,
         };
         let held_out = HeldOutEdges {
             valid: self.read_held_out(self.valid.as_ref(), &VALID_FILES, counts)?,

@@ -88,6 +88,7 @@ pub(in crate::readers) fn edge_shape(folder: &Path, [src_type, dst_type]: [usize
         has_weights: has("edge_weight.npy"),
         has_times: has("edge_time.npy"),
         label_bytes: label_bytes(folder)?,
+        id_bytes: 0,
         num_held_out,
     })
 }

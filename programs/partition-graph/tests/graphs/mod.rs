@@ -3,8 +3,8 @@
 
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{
-    Buffer, Dataset, EdgeAttributes, EdgeData, EdgeLabelValues, EdgeLabels, EdgeList, Features, HeldOutEdges, NO_SPLIT,
-    NodeData, NodeTypeId, Splits, TargetKind, Targets,
+    Buffer, Dataset, EdgeAttributes, EdgeData, EdgeIds, EdgeLabelValues, EdgeLabels, EdgeList, Features, HeldOutEdges,
+    NO_SPLIT, NodeData, NodeTypeId, Splits, TargetKind, Targets, TextArray,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -82,6 +82,7 @@ pub(crate) fn rich() -> Dataset {
         weights: Some((0..60).map(|edge| edge as f32 / 2.0).collect::<Vec<_>>().into()),
         times: Some((0..60).map(|edge| edge * 1_000_000_007).collect::<Vec<i64>>().into()),
         labels: Some(edge_classes((0..60).map(|edge| edge % 4 - 1).collect(), (0..60).map(|edge| edge % 5).collect())),
+        ids: Some(edge_ids(60, true)),
     };
     let of = edges(0, "of", 1, (0..30).map(|i| (i, i % 25)).collect());
     Dataset { name: "rich".into(), node_types: vec![paper, author], edge_types: vec![cites, writes, of] }
@@ -192,14 +193,25 @@ pub(crate) fn with_times(held_out: &HeldOutEdges) -> HeldOutEdges {
 fn any_attributes(num_edges: usize) -> impl Strategy<Value = EdgeAttributes> {
     let weights = prop::option::of(prop::collection::vec(0.0..9.0_f32, num_edges));
     let times = prop::option::of(prop::collection::vec(any::<i64>(), num_edges));
-    (any_features(num_edges), weights, times, any_edge_labels(num_edges)).prop_map(
-        |(features, weights, times, labels)| EdgeAttributes {
+    let ids = prop::option::of(any::<bool>());
+    (any_features(num_edges), weights, times, any_edge_labels(num_edges), ids).prop_map(
+        move |(features, weights, times, labels, ids)| EdgeAttributes {
             features,
             weights: weights.map(Into::into),
             times: times.map(Into::into),
             labels,
+            ids: ids.map(|are_texts| edge_ids(num_edges, are_texts)),
         },
     )
+}
+
+/// Returns distinct ids of edges.
+fn edge_ids(num_edges: usize, are_texts: bool) -> EdgeIds {
+    let numbers: Vec<i64> = (0..num_edges as i64).map(|edge| 1000 - 3 * edge).collect();
+    if are_texts {
+        return EdgeIds::Texts(TextArray::of(numbers.iter().map(|number| format!("e{number}"))));
+    }
+    EdgeIds::Numbers(numbers.into())
 }
 
 fn any_edge_labels(num_edges: usize) -> impl Strategy<Value = Option<EdgeLabels>> {

@@ -95,22 +95,28 @@ impl ObjectiveArgs {
     /// [`UsageError`] for a name that no class has, and for another number than 0 and 1 if classes have no names.
     pub(crate) fn positive_class_of(&self, names: Option<&[String]>) -> Result<Option<usize>, UsageError> {
         let Some(name) = &self.positive_class else { return Ok(None) };
-        let why = match names {
-            Some(names) => match names.iter().position(|class| class == name) {
-                Some(class) => return Ok(Some(class)),
-                None => {
-                    let hint = suggestion(name, names.iter().map(String::as_str));
-                    format!("there is no such class{hint}: the classes are {}", names.join(", "))
-                }
-            },
-            None => match name.as_str() {
-                "0" => return Ok(Some(0)),
-                "1" => return Ok(Some(1)),
-                _ => "the classes of the data have no names (transforms.json of parts from tables): give 0 or 1"
-                    .to_owned(),
-            },
-        };
-        Err(UsageError(format!("--positive-class {name}: {why}")))
+        match positive_class(name, names) {
+            Ok(class) => Ok(Some(class)),
+            Err(why) => Err(UsageError(format!("--positive-class {name}: {why}"))),
+        }
+    }
+}
+
+/// Returns the number of the positive class, which has this name or, among classes without names, this number.
+///
+/// # Errors
+/// Describes a name that no class has, and another number than 0 and 1.
+pub(crate) fn positive_class(name: &str, names: Option<&[String]>) -> Result<usize, String> {
+    match (names, name) {
+        (Some(names), _) => names.iter().position(|class| class == name).ok_or_else(|| {
+            let hint = suggestion(name, names.iter().map(String::as_str));
+            format!("there is no such class{hint}: the classes are {}", names.join(", "))
+        }),
+        (None, "0") => Ok(0),
+        (None, "1") => Ok(1),
+        (None, _) => {
+            Err("the classes of the data have no names (transforms.json of parts from tables): give 0 or 1".into())
+        }
     }
 }
 

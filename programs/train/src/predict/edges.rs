@@ -2,8 +2,9 @@
 
 use super::args::{EdgeSelection, PredictArgs};
 use super::class_names::ClassNames;
+use super::edge_names::EdgeNames;
 use super::failure::Failure;
-use super::files::{Columns, NamedColumns, Table, stem_of_rank};
+use super::files::{Columns, NamedColumns, Table, USER_ID, stem_of_rank};
 use super::model::{Opened, model_of, open};
 use super::values::Values;
 use super::{PredictFlags, prepare_out, print};
@@ -71,6 +72,8 @@ fn write<B: TrainingBackend>(
     let classes = if columns.has_classes() { ClassNames::of_edges(args, meta, config.edge_type)? } else { None };
     let (columns, classes) = columns.named_by(classes);
     let mut more: NamedColumns = Vec::new();
+    let names = EdgeNames::of_type(&graph, config.edge_type);
+    more.extend(names.as_ref().map(|names| (USER_ID, names.empty())));
     for (end, name) in ends.iter().zip(["src", "dst"]) {
         more.extend(end.users.as_ref().map(|users| (name, users.empty())));
     }
@@ -84,10 +87,9 @@ fn write<B: TrainingBackend>(
     let mut failure = Failure::default();
     let mut visit = |found: EdgeOutputs| {
         num_edges += found.src.len() as u64;
-        let EdgeOutputs { src, dst, times, outputs } = found;
-        let times = (!times.is_empty()).then_some(UserColumn::Numbers(times));
-        let values = Values::of(outputs, config.num_outputs, columns.form, &decision);
-        failure.keep(append(&mut file, (&graph, &ends), times, classes.as_ref(), [&src, &dst], &values))
+        let values = Values::of(found.outputs, config.num_outputs, columns.form, &decision);
+        let rows = EdgeRows { src: found.src, dst: found.dst, positions: found.positions, times: found.times };
+        failure.keep(append(&mut file, (&graph, &ends, names.as_ref()), rows, classes.as_ref(), &values))
     };
     let request = EdgePredictionConfig {
         split: args.edges.and_then(EdgeSelection::split),
@@ -146,22 +148,34 @@ fn user_ids(root: &Path, part: &Part, node_type: NodeTypeId) -> anyhow::Result<O
         .context("--edges: each node needs the ids of all parts: copy their id_map.parquet to it")
 }
 
+/// The edges of some rows.
+struct EdgeRows {
+    src: Vec<u32>,
+    dst: Vec<u32>,
+    /// See [`EdgeOutputs::positions`].
+    positions: Vec<u32>,
+    times: Vec<i64>,
+}
+
 /// Appends the rows of edges.
 fn append(
     file: &mut Table,
-    (node, ends): (&Arc<DistGraph>, &[End; 2]),
-    times: Option<UserColumn>,
+    (node, ends, names): (&Arc<DistGraph>, &[End; 2], Option<&EdgeNames>),
+    edges: EdgeRows,
     classes: Option<&ClassNames>,
-    [src, dst]: [&[u32]; 2],
     values: &Values,
 ) -> anyhow::Result<()> {
+    let EdgeRows { src, dst, positions, times } = edges;
     let mut more = Vec::new();
-    for (end, nodes) in ends.iter().zip([src, dst]) {
+    more.extend(names.map(|names| names.of(&dst, &positions)).transpose()?);
+    for (end, nodes) in ends.iter().zip([&src, &dst]) {
         more.extend(end.users.as_ref().map(|users| users.of(nodes)).transpose()?);
     }
-    more.extend(times);
+    if !times.is_empty() {
+        more.push(UserColumn::Numbers(times));
+    }
     more.extend(classes.map(|classes| classes.of(values)));
-    let ids = [ends[0].original_ids(node, src)?, ends[1].original_ids(node, dst)?];
+    let ids = [ends[0].original_ids(node, &src)?, ends[1].original_ids(node, &dst)?];
     file.push(&[&ids[0], &ids[1]], &more, values)
 }
 

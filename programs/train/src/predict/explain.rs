@@ -2,6 +2,7 @@
 
 use super::args::PredictArgs;
 use super::class_names::ClassNames;
+use super::edge_names::EdgeNames;
 use super::edges::NO_FAN_OUTS;
 use super::failure::Failure;
 use super::feature_names::FeatureNames;
@@ -108,7 +109,8 @@ fn of_nodes<B: TrainingBackend>(
         Some(OutputKind::Classes(_)) => ClassNames::of_nodes(args, meta, node_type)?,
         _ => None,
     };
-    let targets = Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], classes };
+    let targets =
+        Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], edges: None, classes };
     let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
     let mut failure = Failure::default();
     let request = request(args, sampler, saved.decision_of_nodes(outputs)?);
@@ -143,7 +145,8 @@ fn of_edges<B: TrainingBackend>(
     };
     let of_type = graph.part().edges(config.edge_type);
     let names = vec![("src", of_type.src_type), ("dst", of_type.dst_type)];
-    let targets = Targets { ids: &["src_id", "dst_id", "output", "rank"], names, classes };
+    let edges = EdgeNames::of_type(&graph, config.edge_type);
+    let targets = Targets { ids: &["src_id", "dst_id", "output", "rank"], names, edges, classes };
     let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
     let mut failure = Failure::default();
     let request = request(args, sampler.context(NO_FAN_OUTS)?, saved.decision());
@@ -180,6 +183,8 @@ pub(super) struct Targets {
     pub(super) ids: &'static [&'static str],
     /// By original id of a target, the column of table ids and the node type.
     pub(super) names: Vec<(&'static str, NodeTypeId)>,
+    /// The table ids of edges, if they have ids.
+    pub(super) edges: Option<EdgeNames>,
     pub(super) classes: Option<ClassNames>,
 }
 
@@ -246,6 +251,7 @@ impl ExplanationFile {
     /// Returns the columns between the ids and the numbers, without rows.
     fn empty_columns(&self) -> NamedColumns {
         let mut columns = NamedColumns::new();
+        columns.extend(self.targets.edges.as_ref().map(|names| (USER_ID, names.empty())));
         for (column, node_type) in &self.targets.names {
             columns.extend(self.nodes[node_type.index()].as_ref().map(|names| (*column, names.empty())));
         }
@@ -341,6 +347,7 @@ impl ExplanationFile {
             }
         }
         let mut more = Vec::new();
+        more.extend(self.ids_of_edges(explanations)?);
         for ((_, node_type), ids) in self.targets.names.iter().zip(&ids) {
             if let Some(names) = &found[node_type.index()] {
                 more.push(names.column(ids)?);
@@ -369,6 +376,21 @@ impl ExplanationFile {
         }
         more.push(texts(&inputs, |contribution| self.features.column(contribution.input, contribution.column)));
         Ok(ExplanationColumns { ids, more, numbers })
+    }
+
+    /// Returns the table id of the edge of each contribution, if edges have ids.
+    fn ids_of_edges(&self, explanations: &[Explanation]) -> anyhow::Result<Option<UserColumn>> {
+        let Some(names) = &self.targets.edges else { return Ok(None) };
+        let mut destinations = Vec::with_capacity(explanations.len());
+        let mut positions = Vec::with_capacity(explanations.len());
+        let mut rows = Vec::new();
+        for (at, explanation) in explanations.iter().enumerate() {
+            let [destination, position] = explanation.edge.context("an explanation names no edge")?;
+            destinations.push(destination);
+            positions.push(position);
+            rows.extend(explanation.contributions.iter().map(|_| at));
+        }
+        Ok(Some(names.of(&destinations, &positions)?.rows(&rows)))
     }
 
     /// Completes the file. Every rank must call this.

@@ -25,8 +25,12 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let OpenGraphs { dataset, decision, open } = selected.open::<B>(args, cluster, world, device)?;
         let graphs = selected.ids.range(0..selected.ids.len(dataset.num_graphs()));
         // Nodes of small graphs have no ids besides their numbers, and all of them have one type.
-        let targets =
-            Targets { ids: &["graph_id", "output", "rank"], names: vec![("graph", NodeTypeId(0))], classes: None };
+        let targets = Targets {
+            ids: &["graph_id", "output", "rank"],
+            names: vec![("graph", NodeTypeId(0))],
+            edges: None,
+            classes: None,
+        };
         let features = FeatureNames::of_graphs(&dataset);
         let mut file = ExplanationFile::new(args, targets, features, vec![None], vec![[NodeTypeId(0); 2]], world)?;
         let mut failure = Failure::default();

@@ -3,6 +3,7 @@
 pub(crate) mod args;
 mod checks;
 mod class_names;
+mod edge_names;
 mod edges;
 mod explain;
 mod explain_graphs;

@@ -1,5 +1,6 @@
 //! The command `train multi`.
 
+use crate::args::objective::positive_class;
 use crate::class_names;
 use crate::exit::UsageError;
 use crate::job::labels::LabelFlags;
@@ -26,6 +27,7 @@ use edgecut_trainer::multi::{
 use edgecut_trainer::{Compiles, EpochReport, ScoringConfig, TrainingBackend};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The task of predicting several labels of nodes.
@@ -51,6 +53,10 @@ pub(crate) struct TargetsArgs {
     /// or the ones with the highest F1 on the validation data [default: 0.5]
     #[arg(long, value_name = "TARGET=best-f1|P;…", value_parser = target_threshold)]
     target_threshold: Option<String>,
+    /// The ones of two classes that scores and thresholds of targets are about, separated by semicolons: their names in the
+    /// tables, or 0 or 1 [default: the second ones, which are the last names in the alphabet]
+    #[arg(long, value_name = "TARGET=CLASS;…", value_parser = target_positive_class)]
+    target_positive_class: Option<String>,
     /// Targets whose logits are divided by the temperature with the highest likelihood on the validation data
     #[arg(long, value_name = "TARGET,…", value_delimiter = ',')]
     target_calibrate: Vec<String>,
@@ -110,6 +116,10 @@ fn target_threshold(text: &str) -> Result<String, String> {
     checked(text, str::parse::<Threshold>)
 }
 
+fn target_positive_class(text: &str) -> Result<String, String> {
+    checked(text, |class| if class.is_empty() { Err("the name of the class is empty".to_owned()) } else { Ok(()) })
+}
+
 impl LabelFlags for TargetsArgs {
     const TOGETHER: bool = true;
 
@@ -147,8 +157,41 @@ impl TargetsArgs {
         for name in &self.target_calibrate {
             find(targets, "--target-calibrate", name)?.scoring.calibrate = true;
         }
+        for (name, _) in self.positive_classes()? {
+            find(targets, "--target-positive-class", name)?;
+        }
         Ok(())
     }
+
+    fn positive_classes(&self) -> Result<Vec<(&str, &str)>, String> {
+        self.target_positive_class.as_deref().map_or(Ok(Vec::new()), by_target)
+    }
+
+    /// Sets the positive classes of targets by the names of their classes.
+    fn set_positive_classes(
+        &self,
+        root: Option<&Path>,
+        meta: &Meta,
+        targets: &mut [TargetConfig],
+    ) -> anyhow::Result<()> {
+        let labels = TargetLabel::all(meta);
+        for (name, class) in self.positive_classes().map_err(UsageError)? {
+            let target = find(targets, "--target-positive-class", name).map_err(UsageError)?;
+            let Some(label) = labels.iter().find(|label| label.is_named(&target.name)) else { continue };
+            let names = names_of_classes(root, meta, label)?;
+            let positive = positive_class(class, names.as_deref());
+            let positive =
+                positive.map_err(|why| UsageError(format!("--target-positive-class {name}={class}: {why}")))?;
+            target.scoring.positive_class = Some(positive);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the names of the classes of a label, if the tables of the graph have names.
+fn names_of_classes(root: Option<&Path>, meta: &Meta, label: &TargetLabel) -> anyhow::Result<Option<Vec<String>>> {
+    let name = Some(label.meta.name.as_str()).filter(|name| !name.is_empty());
+    class_names::of_label(root, meta, label.node_type, name)
 }
 
 /// Returns the target with a name, which may leave out its node type.
@@ -234,11 +277,11 @@ impl TaskProgram for MultiTask {
         let root = args.own.dataset_root_dir();
         for (target, label) in config.targets.iter_mut().zip(target_labels(meta, &args.own.task)) {
             let Some(loss) = target.loss.take() else { continue };
-            let name = Some(label.meta.name.as_str()).filter(|name| !name.is_empty());
-            let names = class_names::of_label(root, meta, label.node_type, name)?;
+            let names = names_of_classes(root, meta, &label)?;
             let named = loss.with_class_names(names.as_deref());
             target.loss = Some(named.map_err(|why| UsageError(format!("--target-loss {}: {why}", target.name)))?);
         }
+        args.own.task.set_positive_classes(root, meta, &mut config.targets)?;
         Ok(args.choose_neighbors(&mut config.training, graph))
     }
 
@@ -314,6 +357,8 @@ impl TaskProgram for MultiTask {
             config.targets.push(TargetConfig { loss: Some(loss), scoring, ..TargetConfig::new(&target.name) });
         }
         args.own.task.set_scoring(&mut config.targets).map_err(UsageError)?;
+        let root = args.own.dataset_root_dir();
+        args.own.task.set_positive_classes(root, data.part().meta(), &mut config.targets)?;
         let network = &model_config.network;
         let settings = args.own.training.settings_of(network, network.graph.has_edge_features());
         check_flags(&args.given, saved.path, &settings)?;

@@ -109,6 +109,8 @@ impl ExplanationConfig {
 pub struct Explanation {
     /// The original id of the node, the original ids of the source and the destination of the edge, or the number of the graph.
     pub target: Vec<u32>,
+    /// For an edge, the global id of its destination and its position among the in-edges of this node.
+    pub edge: Option<[u32; 2]>,
     /// The output that is explained.
     pub output: usize,
     /// Its value.

@@ -4,7 +4,7 @@ use super::integrated_gradients::{BatchContributions, RowContributions};
 use super::ranked::Ranked;
 use super::{ExplainedInput, Explanation};
 use crate::models::{GraphSchema, InputRows};
-use edgecut_dist_loader::{GraphBatch, MiniBatch};
+use edgecut_dist_loader::{GraphBatch, LabeledEdgeBatch, MiniBatch};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
 /// The ids of a batch, which its tensors lack.
@@ -15,6 +15,8 @@ pub(crate) struct Neighborhood {
     edges: Vec<Edges>,
     /// By target, its original ids.
     targets: Vec<Vec<u32>>,
+    /// By target edge, see [`Explanation::edge`]. Empty for other targets.
+    target_edges: Vec<[u32; 2]>,
     /// The type of target edges.
     target_type: Option<EdgeTypeId>,
 }
@@ -51,7 +53,7 @@ impl Neighborhood {
         for (of_type, (src, dst)) in batch.edges.iter().zip(schema.edge_ends()) {
             edges.push(Edges { indptr: of_type.indptr.clone(), indices: of_type.indices.clone(), src, dst });
         }
-        Self { nodes, edges, targets: Vec::new(), target_type: None }
+        Self { nodes, edges, targets: Vec::new(), target_edges: Vec::new(), target_type: None }
     }
 
     /// Reads the edges of a batch of whole graphs, which are the targets. Nodes have their number in their graph as id.
@@ -64,7 +66,7 @@ impl Neighborhood {
         }
         let edges = Edges { indptr: batch.indptr.clone(), indices: batch.indices.clone(), src: 0, dst: 0 };
         let targets = batch.graphs.iter().map(|&graph| vec![graph]).collect();
-        Self { nodes: vec![nodes], edges: vec![edges], targets, target_type: None }
+        Self { nodes: vec![nodes], edges: vec![edges], targets, target_edges: Vec::new(), target_type: None }
     }
 
     /// Sets the targets: the first nodes of a type.
@@ -74,13 +76,17 @@ impl Neighborhood {
         self
     }
 
-    /// Sets the targets: edges of a type between nodes, given by their numbers.
-    pub(crate) fn with_target_edges(mut self, edge_type: EdgeTypeId, src: &[u32], dst: &[u32]) -> Self {
+    /// Sets the targets: the edges of a batch, which are of one type.
+    pub(crate) fn with_target_edges(mut self, edge_type: EdgeTypeId, batch: &LabeledEdgeBatch) -> Self {
         if let Some(edges) = self.edges.get(edge_type.index()) {
             let sources = &self.nodes[edges.src].original_ids;
             let destinations = &self.nodes[edges.dst].original_ids;
-            let ends = src.iter().zip(dst);
+            let ends = batch.src.iter().zip(&batch.dst);
             self.targets = ends.map(|(&src, &dst)| vec![sources[src as usize], destinations[dst as usize]]).collect();
+            let global = &batch.graph.nodes[edges.dst].input_nodes;
+            for (&dst, &position) in batch.dst.iter().zip(&batch.positions) {
+                self.target_edges.push([global[dst as usize], position]);
+            }
         }
         self.target_type = Some(edge_type);
         self
@@ -106,6 +112,7 @@ impl Neighborhood {
             let (sum, contributions) = ranked.finish();
             explanations.push(Explanation {
                 target: target.clone(),
+                edge: self.target_edges.get(at).copied(),
                 output: found.outputs[at],
                 score: found.scores[at],
                 baseline: found.baselines[at],

@@ -1,0 +1,123 @@
+//! The ids that edges have in their table, fetched from their owners.
+
+use crate::arrays::bytes_of;
+use crate::dist_graph::DistGraph;
+use crate::error::SampleError;
+use crate::part::requests::{EdgeIdsRequest, Refusal};
+use bytes::Bytes;
+use edgecut_graph::{EdgeIdKind, EdgeIds, EdgeTypeId, TextArray};
+use std::sync::Arc;
+
+/// The bytes of an id that a request reckons with.
+const BYTES_PER_ID: usize = 64;
+
+impl DistGraph {
+    /// Fetches the ids that edges of one type have in their table. Edge `i` is the `positions[i]`-th in-edge of the node with
+    /// the global id `destinations[i]`, as in [`DistGraph::fetch_edges`].
+    ///
+    /// ```
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_graph::EdgeTypeId;
+    /// // The edges of a generated graph have no ids.
+    /// assert!(graph.handle().block_on(graph.fetch_edge_ids(EdgeTypeId(0), &[3], &[0])).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SampleError::NoSuchNode`] if edges of the type have no ids, or an error of a peer.
+    pub async fn fetch_edge_ids(
+        self: &Arc<Self>,
+        edge_type: EdgeTypeId,
+        destinations: &[u32],
+        positions: &[u32],
+    ) -> Result<EdgeIds, SampleError> {
+        let part = self.part();
+        let of_type = &part.meta().edge_types[edge_type.index()];
+        let Some(kind) = of_type.ids else {
+            let what = format!("edges of type {} have no ids", of_type.full_name());
+            return Err(SampleError::NoSuchNode { what });
+        };
+        let asked = self.by_owner(edge_type, destinations, positions);
+        let piece = (self.config.fetch_chunk_bytes / BYTES_PER_ID).max(1);
+        let mut found =
+            Found { kind, numbers: vec![0; destinations.len()], texts: vec![Bytes::new(); destinations.len()] };
+        for (owner, asked) in asked.iter().enumerate() {
+            for (at, words) in asked.pieces(piece, 2) {
+                let request = EdgeIdsRequest { edge_type, edges: bytes_of(words.to_vec()) };
+                if let Some(peer) = &self.peers[owner] {
+                    let reply = peer.ask(request.clone(), None).await?;
+                    found.place(at, &reply).map_err(|why| peer.failed(&request, why))?;
+                    continue;
+                }
+                let local = self.part.clone();
+                let read = self.workers.run(move || local.edge_ids(&request, usize::MAX)).await?;
+                let reply = read.map_err(Refusal::by_own_part)?;
+                found.place(at, &reply).map_err(|what| SampleError::Internal { what })?;
+            }
+        }
+        Ok(match kind {
+            EdgeIdKind::Numbers => EdgeIds::Numbers(found.numbers.into()),
+            EdgeIdKind::Texts => EdgeIds::Texts(TextArray::of(&found.texts)),
+        })
+    }
+}
+
+/// The ids that were fetched so far, in the order of the request.
+struct Found {
+    kind: EdgeIdKind,
+    numbers: Vec<i64>,
+    texts: Vec<Bytes>,
+}
+
+impl Found {
+    /// Reads a reply with the ids of the edges at the positions `at`.
+    ///
+    /// # Errors
+    /// Describes a reply of another length.
+    fn place(&mut self, at: &[u32], reply: &Bytes) -> Result<(), String> {
+        if self.kind == EdgeIdKind::Numbers {
+            if reply.len() != at.len() * size_of::<i64>() {
+                return Err(wrong_length(reply, at));
+            }
+            let numbers: Vec<i64> = bytemuck::pod_collect_to_vec(&reply[..]);
+            at.iter().zip(numbers).for_each(|(&at, number)| self.numbers[at as usize] = number);
+            return Ok(());
+        }
+        let mut start = at.len() * size_of::<u32>();
+        let lengths: Vec<u32> =
+            bytemuck::pod_collect_to_vec(reply.get(..start).ok_or_else(|| wrong_length(reply, at))?);
+        for (&edge, length) in at.iter().zip(lengths) {
+            let end = start + length as usize;
+            if end > reply.len() {
+                return Err(wrong_length(reply, at));
+            }
+            self.texts[edge as usize] = reply.slice(start..end);
+            start = end;
+        }
+        if start == reply.len() { Ok(()) } else { Err(wrong_length(reply, at)) }
+    }
+}
+
+/// Describes a reply that has another length than the ids of the edges `at`.
+fn wrong_length(reply: &Bytes, at: &[u32]) -> String {
+    format!("the reply has {} bytes, which are not the ids of {} edges", reply.len(), at.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_of_another_length_are_refused() {
+        let mut texts = Found { kind: EdgeIdKind::Texts, numbers: vec![0; 3], texts: vec![Bytes::new(); 3] };
+        texts.place(&[2, 0], &Bytes::copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0, b'a', b'b', b'c'])).unwrap();
+        assert_eq!(texts.texts[..], [&b"bc"[..], b"", b"a"]);
+        for wrong in [&[1, 0, 0, 0][..], &[1, 0, 0, 0, 2, 0, 0, 0, 1, 2], &[1, 0, 0, 0, 0, 0, 0, 0, 1, 2]] {
+            assert!(texts.place(&[2, 0], &Bytes::copy_from_slice(wrong)).is_err());
+        }
+        let mut numbers = Found { kind: EdgeIdKind::Numbers, numbers: vec![0; 2], texts: Vec::new() };
+        numbers.place(&[1], &Bytes::copy_from_slice(&7_i64.to_le_bytes())).unwrap();
+        assert_eq!(numbers.numbers, [0, 7]);
+        assert!(numbers.place(&[1, 0], &Bytes::copy_from_slice(&[0; 8])).is_err());
+    }
+}
