@@ -7,7 +7,8 @@ use crate::conf::{Conf, EdgeTable, NodeTable, joined};
 use crate::ids::{IdMap, IdMaps};
 use crate::{TableError, TableOptions, Transforms, Unsupported};
 use edgecut_graph::part_writer::NodeTypeFacts;
-use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, KnownPairs, NodeTypeId, TimeUnit, near_name};
+use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, KnownPairs, NodeTypeId, TimeUnit};
+use edgecut_settings::near_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -21,7 +21,7 @@ pub use saved::Transforms;
 pub(crate) use saved::{SavedFeature, SavedType};
 
 use crate::config_values::Object;
-use edgecut_graph::suggestion;
+use edgecut_settings::suggestion;
 use kind::{Fit, FittedKind, Kind, Statistics as _};
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use crate::table::{TimeForm, seconds_of_text};
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
 use crate::transform::statistics::{PerNumber, Range};
 use chrono::{DateTime, Datelike, Timelike};
-use edgecut_graph::suggestion;
+use edgecut_settings::suggestion;
 use serde::{Deserialize, Serialize};
 
 /// Features of times.

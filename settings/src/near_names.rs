@@ -6,7 +6,7 @@
 /// well.
 ///
 /// ```
-/// use edgecut_graph::near_name;
+/// use edgecut_settings::near_name;
 /// assert_eq!(near_name("tyme_col", ["time_col", "weight_col"]), Some("time_col"));
 /// assert_eq!(near_name("itm", ["item", "user"]), Some("item"));
 /// assert_eq!(near_name("author", ["paper", "venue"]), None);
@@ -35,7 +35,7 @@ pub fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Op
 /// Returns the end of an error about an unknown name, which is empty if no known name is near.
 ///
 /// ```
-/// use edgecut_graph::suggestion;
+/// use edgecut_settings::suggestion;
 /// assert_eq!(suggestion("itm", ["item"]), " (did you mean item?)");
 /// assert_eq!(suggestion("author", ["item"]), "");
 /// ```
