@@ -38,7 +38,7 @@ mod update;
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
     Dataset, Division, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
-    EdgeOverlap, GivenNegatives, GroupLimits, HeldOutEdges, HoldOut, HoldOutChoice, KnownPairs, NO_SPLIT,
+    EdgeOverlap, FewReceivers, GivenNegatives, GroupLimits, HeldOutEdges, HoldOut, HoldOutChoice, KnownPairs, NO_SPLIT,
     NegativesMeta, NodeData, NodeKeys, NodeLabel, NodeOverlap, NodeSplit, OriginalIds, OverlapPolicy, Overlaps,
     Reciprocity, RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta, Targets,
 };
