@@ -125,7 +125,11 @@ pub(super) fn read_graph(
     }
     let options = context.options;
     let mut warnings = std::mem::take(&mut context.warnings);
-    let notes = context.missing.notes();
+    let mut notes = context.missing.notes();
+    // The transforms of other parts stay as they are.
+    if options.transforms.is_none() && !context.is_update {
+        notes.extend(context.missing.note_of_large_numbers());
+    }
     let time_unit = context.times.map(|times| times.unit);
     transforms.time_unit = time_unit;
     if time_unit == Some(TimeUnit::Nanoseconds) && options.transforms.as_ref().is_some_and(Transforms::is_without_unit)

@@ -208,6 +208,11 @@ impl Transform {
         matches!(self.input(), Input::Texts)
     }
 
+    /// Returns true if the transform takes times.
+    pub(crate) fn takes_times(&self) -> bool {
+        matches!(self.input(), Input::Times(_))
+    }
+
     /// Returns true if all values of a column are in memory while the transform is fitted.
     pub(crate) fn keeps_values(&self) -> bool {
         match self {
