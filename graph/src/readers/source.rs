@@ -15,6 +15,7 @@ use crate::dataset::{
     SettledOverlaps,
 };
 use crate::memory::Workspace;
+use crate::near_path::near_path;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -377,8 +378,12 @@ pub fn why_no_dataset(folder: &Path) -> String {
     if let Some(why) = why_unreadable(folder) {
         return why;
     }
+    if folder.is_file() {
+        return format!("{shown} is a file, but the graph is a folder. `partition-graph --conf` reads tables");
+    }
     if !folder.is_dir() {
-        return format!("there is no folder {shown}");
+        let near = near_path(folder).map(|near| format!(" (did you mean {}?)", near.display()));
+        return format!("there is no folder {shown}{}", near.unwrap_or_default());
     }
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
