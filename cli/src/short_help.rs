@@ -41,19 +41,27 @@ pub(crate) fn with_short_help(command: Command, essential: &[&str]) -> Command {
 struct Line {
     label: String,
     about: String,
+    /// The default, which is left out if it does not fit.
+    default: String,
     is_required: bool,
 }
 
 impl Line {
     fn of(arg: &Arg) -> Self {
-        Self { label: label(arg), about: about(arg), is_required: arg.is_required_set() && !arg.is_positional() }
+        let whole = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
+        let about = first_sentence(&whole).trim_end_matches('.').to_owned();
+        let is_required = arg.is_required_set() && !arg.is_positional();
+        Self { label: label(arg), about, default: default_of(arg), is_required }
     }
 
     /// Returns the text, with the label in a column of this width.
     fn text(&self, column: usize) -> String {
         let end = if self.is_required { " [required]" } else { "" };
         let room = WIDTH - column - 4 - end.len();
-        format!("  {:<column$}  {}{end}", self.label, shortened(&self.about, room)).trim_end().to_owned()
+        let has_room = self.about.chars().count() + self.default.chars().count() <= room;
+        let default = if has_room { &*self.default } else { "" };
+        let about = shortened(&self.about, room);
+        format!("  {:<column$}  {about}{default}{end}", self.label).trim_end().to_owned()
     }
 }
 
@@ -64,7 +72,7 @@ fn lines(command: &Command, essential: &[&str]) -> Vec<String> {
         let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
         let about = first_sentence(&about).trim_end_matches('.').to_owned();
         let label = subcommand.get_name().to_owned();
-        add(&mut sections, "Commands", Line { label, about, is_required: false });
+        add(&mut sections, "Commands", Line { label, about, default: String::new(), is_required: false });
     }
     let given: Vec<&Arg> = command.get_arguments().filter(|arg| !arg.is_hide_set() && !is_of_parser(arg)).collect();
     let shows_all = given.len() <= FEW_FLAGS;
@@ -128,15 +136,11 @@ fn label(arg: &Arg) -> String {
     format!("--{long} {name}")
 }
 
-/// Returns the first sentence about an argument, and its default.
-fn about(arg: &Arg) -> String {
-    let whole = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
-    let first = first_sentence(&whole).trim_end_matches('.');
-    let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    match defaults.join(",") {
-        none if none.is_empty() || !matches!(arg.get_action(), ArgAction::Set) => first.to_owned(),
-        default => format!("{first} [default: {default}]"),
-    }
+/// Returns the end of the line about a flag with a default.
+fn default_of(arg: &Arg) -> String {
+    let values: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let is_shown = !values.is_empty() && matches!(arg.get_action(), ArgAction::Set);
+    if is_shown { format!(" [default: {}]", values.join(",")) } else { String::new() }
 }
 
 /// Cuts a text to `room` characters, at the end of a clause if possible.
@@ -195,6 +199,8 @@ mod tests {
             "{help}"
         );
         assert!(help.contains("  --a-flag-with-a-long-name-3 TARGET  The loss of each target\n"), "{help}");
+        let lines: Vec<&str> = help.lines().collect();
+        assert!(lines.iter().all(|line| line.matches('[').count() == line.matches(']').count()), "{help}");
         assert!(!help.contains("name-4") && help.trim_end().ends_with(MORE), "{help}");
     }
 

@@ -63,13 +63,10 @@ fn tip_for_argument(argument: &str, program: &Command, command: &Command, words:
             None => tip_for_subcommand(argument, command),
         };
     };
-    if let Some(flag) = near_flag(name, command) {
-        return Some(format!("did you mean --{flag}?"));
-    }
     let others: Vec<&str> =
         program.get_subcommands().filter(|other| has_flag(other, name)).map(Command::get_name).collect();
     let commands = match &others[..] {
-        [] => return None,
+        [] => return near_flag(name, command).map(|flag| format!("did you mean --{flag}?")),
         [only] => (*only).to_owned(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     };

@@ -176,6 +176,7 @@ fn misspelled_flags_and_values_get_a_suggestion() {
         ("train link --hiden_channels=5", "tip: did you mean --hidden-channels?"),
         ("train node --model sagee", "tip: did you mean sage?"),
         ("train node --metric acuracy", "unknown metric \"acuracy\" (did you mean accuracy?)"),
+        ("train node --eval-negatives all", "tip: --eval-negatives is a flag of link"),
         ("partition --num-partition 2", "tip: did you mean --num-partitions?"),
         ("partition -num-partitions 2", "tip: did you mean --num-partitions?"),
         ("serve-graph --server-rnk 0", "tip: did you mean --server-rank?"),
