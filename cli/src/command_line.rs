@@ -4,12 +4,14 @@ use crate::commands::{EDGECUT, with_examples_of_edgecut};
 use crate::config_file::{Alias, FileFlag, flags_of_file};
 use crate::description::{description_if_asked, first_sentence};
 use crate::print_result;
+use crate::short_help;
 use crate::spelling::with_dashes;
 use crate::store_args::{GivenUrl, find_urls, with_paths};
+use crate::suggestions::with_suggestion;
 use crate::version::version;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Command, Parser};
+use clap::{ArgAction, ArgMatches, Command, Parser};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -132,7 +134,10 @@ struct FileFlags {
 impl FileFlags {
     /// Adds the lines of the flags that an error names.
     fn named_in(&self, mut error: clap::Error) -> clap::Error {
-        let mut tips = Vec::new();
+        let mut tips = match error.get(ContextKind::Suggested) {
+            Some(ContextValue::StyledStrs(tips)) => tips.clone(),
+            _ => Vec::new(),
+        };
         for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
             let arguments = match error.get(kind) {
                 Some(ContextValue::String(argument)) => vec![argument.clone()],
@@ -199,17 +204,35 @@ fn names_of(arg: &clap::Arg) -> impl Iterator<Item = &str> {
 
 /// Parses the arguments of a program, the first of which is its name.
 fn parse_from<P: Parser>(args: Vec<OsString>, essential: &[&str]) -> Result<P, clap::Error> {
-    let mut command = prepared(P::command(), args.first().map_or(OsStr::new(""), |name| name), essential);
-    let parsed = command.try_get_matches_from_mut(args).and_then(|matches| P::from_arg_matches(&matches));
-    parsed.map_err(|error| error.format(&mut command))
+    let mut command = prepared(P::command(), args.first().map_or(OsStr::new(""), |name| name));
+    let matches = matches_of(&mut command, args, essential)?;
+    P::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Returns a program's command line with a short help that shows the `essential` flags, with flags that may be repeated and
-/// take negative numbers, and with the commit in `--version`. `argument_zero` is the first word of the process: `edgecut`
-/// starts programs with names of its own, which the usage and the examples then show.
-pub fn prepared(command: Command, argument_zero: &OsStr, essential: &[&str]) -> Command {
+/// Parses the words of a program, the first of which is its name. The short help shows the `essential` flags, given by
+/// id.
+///
+/// # Errors
+/// Words that the command line does not have, with a suggestion for misspelled ones. `--help` and `--version` are errors
+/// too.
+pub fn matches_of(command: &mut Command, words: Vec<OsString>, essential: &[&str]) -> Result<ArgMatches, clap::Error> {
+    if short_help::is_asked_for(&words) {
+        *command = short_help::with_short_help(std::mem::take(command), essential);
+    }
+    command.try_get_matches_from_mut(&words).map_err(|error| {
+        let error = error.format(command);
+        let command: &Command = command;
+        let called = words.get(1).and_then(|name| command.find_subcommand(name)).unwrap_or(command);
+        with_suggestion(error, command, called, &words)
+    })
+}
+
+/// Returns a program's command line with flags that may be repeated and take negative numbers, and with the commit in
+/// `--version`. `argument_zero` is the first word of the process: `edgecut` starts programs with names of its own, which the
+/// usage and the examples then show.
+pub fn prepared(command: Command, argument_zero: &OsStr) -> Command {
     let command = with_examples_of_edgecut(command, argument_zero).long_version(version());
-    with_short_help(forgiving(command), essential)
+    with_long_help(forgiving(command))
 }
 
 /// Returns the command line with flags that may be repeated and take negative numbers, also in subcommands.
@@ -226,20 +249,14 @@ fn forgiving(command: Command) -> Command {
     command.mut_subcommands(forgiving)
 }
 
-/// Returns the command line with a short help for `-h`: the first sentence about each `essential` flag, given by id, also
-/// in subcommands. `--help` shows everything.
-fn with_short_help(command: Command, essential: &[&str]) -> Command {
+/// Returns the command line whose `--help` shows the whole descriptions, also in subcommands.
+fn with_long_help(command: Command) -> Command {
     let command = command.mut_args(|arg| {
-        let is_essential = arg.is_positional() || essential.contains(&arg.get_id().as_str());
         let whole = arg.get_help().map(ToString::to_string).unwrap_or_default();
         let first = first_sentence(&whole).to_owned();
-        arg.hide_short_help(!is_essential).long_help(whole).help(first)
+        arg.long_help(whole).help(first)
     });
-    let command = match command.get_after_help().cloned() {
-        Some(text) => command.after_long_help(text).after_help("--help shows all flags, with examples."),
-        None => command,
-    };
-    command.mut_subcommands(|subcommand| with_short_help(subcommand, essential))
+    command.mut_subcommands(with_long_help)
 }
 
 /// Spells flags with dashes, leaves out meaningless ones, and translates DGL's order of fan-outs. Returns a note about
@@ -327,16 +344,25 @@ mod tests {
     }
 
     #[test]
-    fn the_short_help_shows_the_first_sentence_about_essential_flags() {
-        let command = Command::new("x").after_help("Example: x").args([
-            clap::Arg::new("lr").long("lr").help("Learning rate. It is small [default: 1]"),
-            clap::Arg::new("rare").long("rare").help("Something rare"),
-        ]);
-        let mut command = with_short_help(command, &["lr"]);
-        let short = command.render_help().to_string();
-        let long = command.render_long_help().to_string();
-        assert!(short.contains("Learning rate\n") && !short.contains("rare") && !short.contains("Example"), "{short}");
-        assert!(long.contains("It is small [default: 1]") && long.contains("--rare") && long.contains("Example: x"));
+    fn the_long_help_shows_everything() {
+        #[derive(Debug, Parser)]
+        #[command(after_help = "Example: x --lr 2")]
+        struct Helped {
+            /// Learning rate. It is small [default: 1]
+            #[arg(long)]
+            lr: Option<f64>,
+        }
+        let given: CommandLine<Helped> = parse_words(["x", "--lr=2"].map(OsString::from), &Dialect::default()).unwrap();
+        assert_eq!(given.args.lr, Some(2.0));
+        for (flag, expected) in [("--help", true), ("-h", false)] {
+            let words = ["x", flag].map(OsString::from);
+            let error = parse_words::<Helped>(words, &Dialect::default()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::DisplayHelp);
+            let help = error.to_string();
+            assert!(help.contains("Learning rate"), "{help}");
+            assert!(help.contains("It is small [default: 1]") == expected, "{help}");
+            assert!(help.contains("Example: x --lr 2") == expected, "{help}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Flags from a YAML file.
 
 use crate::spelling::with_dashes;
+use crate::suggestions::near_flag;
 use clap::{ArgAction, Command};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -145,7 +146,10 @@ impl Context<'_> {
             arg.get_long() == Some(flag_name) || arg.get_all_aliases().unwrap_or_default().contains(&flag_name)
         };
         let Some(arg) = self.command.get_arguments().find(has_name) else {
-            return Err(format!("there is no flag --{spelled}; see --help"));
+            return Err(match near_flag(spelled, self.command) {
+                Some(flag) => format!("there is no flag --{spelled} (did you mean {flag}?)"),
+                None => format!("there is no flag --{spelled}; see --help"),
+            });
         };
         let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
         let text = match value {
@@ -199,6 +203,7 @@ mod tests {
     fn wrong_files_are_errors_that_name_them() {
         for (text, why) in [
             ("# learning: 2\n\nlearning: 3", ", line 3: there is no flag --learning"),
+            ("num_neighbours: 3", ", line 1: there is no flag --num-neighbours (did you mean num-neighbors?)"),
             ("lr: 1\ngroup: {\"json\": 3}", ", line 2: json: expected true or false"),
             ("lr: [[1]]", ", line 1: lr: expected a text"),
             ("- lr", ": it is not a mapping"),

@@ -10,13 +10,16 @@ mod description;
 mod flag_names;
 mod installation;
 mod printing;
+mod short_help;
 mod spelling;
 mod store_args;
+mod suggestions;
 mod version;
 
 pub use byte_count::parse_bytes;
 pub use command_line::{
-    CommandLine, Dialect, MeaninglessFlag, parse_command_line, parse_words, prepared, print_description_if_asked,
+    CommandLine, Dialect, MeaninglessFlag, matches_of, parse_command_line, parse_words, prepared,
+    print_description_if_asked,
 };
 pub use commands::{COMMANDS, EdgecutCommand};
 pub use config_file::{Alias, ConfigFileError, FileFlag, flags_of_file};

@@ -216,7 +216,7 @@ mod tests {
             // The processes that the program starts get these words.
             assert_eq!(find_urls(&mut words.clone(), &Program::command(), 1, &["dir", "out"]).unwrap(), []);
             words.insert(1, "--json".into());
-            let command = crate::command_line::prepared(Program::command(), "x".as_ref(), &[]);
+            let command = crate::command_line::prepared(Program::command(), "x".as_ref());
             let program = Program::from_arg_matches(&command.try_get_matches_from(words).unwrap()).unwrap();
             assert_eq!(program.out.as_deref(), Some(Path::new("/local")), "{line}");
             assert_eq!(program.stores.url_of("out"), expected, "{line}");

@@ -294,8 +294,15 @@ fn parse_yaml(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
 fn reason_of(error: &serde_saphyr::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
-    let end = first.rfind(" at line ").unwrap_or(first.len());
-    first[..end].trim_start_matches("error: ").to_owned()
+    let first = first.trim_start_matches("error: ");
+    let reason = match first.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
+        Some((_, reason)) => reason,
+        None => &first[..first.rfind(" at line ").unwrap_or(first.len())],
+    };
+    match reason {
+        "expected mapping start" => "expected keys with values, such as `- address: 10.0.0.1` for a node".to_owned(),
+        reason => reason.to_owned(),
+    }
 }
 
 /// Returns what is wrong with an entry of `hosts`; `None` if it is valid.
@@ -437,6 +444,8 @@ mod tests {
         assert!(error("hosts:\n  - address: a\n    user: -l").contains("not a valid user name"));
         assert!(error("hosts: [{address: a, listen_addr: 1.2.3.4, interface: eth0}]").contains("not both"));
         assert_eq!(error("hosts: []\n"), "conf/ip.yaml: the file lists no node");
+        let expected = "conf/ip.yaml:2:5: expected keys with values, such as `- address: 10.0.0.1` for a node";
+        assert_eq!(error("hosts:\n  - 10.0.0.1\n"), expected);
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod hop_kernel;
 mod ids;
 mod memory;
 mod named_values;
-mod near_names;
+mod near_path;
 mod npy;
 mod parallel;
 mod part;
@@ -39,8 +39,8 @@ mod update;
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
     Dataset, Division, EdgeAttributes, EdgeData, EdgeId, EdgeIdKind, EdgeIds, EdgeLabelKind, EdgeLabelValues,
-    EdgeLabels, EdgeLabelsMeta, EdgeList, EdgeOverlap, GivenNegatives, GroupLimits, HeldOutEdges, HoldOut,
-    HoldOutChoice, KnownPairs, NO_SPLIT, NegativesMeta, NodeData, NodeKeys, NodeLabel, NodeOverlap, NodeSplit,
+    EdgeLabels, EdgeLabelsMeta, EdgeList, EdgeOverlap, FewReceivers, GivenNegatives, GroupLimits, HeldOutEdges,
+    HoldOut, HoldOutChoice, KnownPairs, NO_SPLIT, NegativesMeta, NodeData, NodeKeys, NodeLabel, NodeOverlap, NodeSplit,
     OriginalIds, OverlapPolicy, Overlaps, Reciprocity, RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta,
     Targets, TextArray,
 };
@@ -53,7 +53,7 @@ pub use memory::{
     end_on_unreadable_pages, prefetch, prefetch_all, shown_bytes, uninit,
 };
 pub use named_values::{NamedValue, named_values};
-pub use near_names::{near_name, suggestion};
+pub use near_path::near_path;
 pub use npy::{
     FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, read_npy, write_features, write_npy,
 };
@@ -62,7 +62,8 @@ pub use part::{
     HotNodes, HotnessRule, ID_MAP_FILE, LabelId, META_FILE, Meta, NodeLabelMeta, NodeTypeMeta, NodesInMemory, Part,
     PartEdges, PartLabel, PartMeta, PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, SeedEdgeSet,
     SplitIndex, TRANSFORMS_FILE, TableIdSource, TableIds, TextIds, TypeDigests, Updates, edge_dir, has_built_features,
-    is_folder_name, label_dir, listed_files, node_dir, node_file, part_dir, possible_files, write_built_features,
+    is_folder_name, label_dir, listed_files, node_dir, node_file, part_dir, possible_files, remedy_without_parts,
+    write_built_features,
 };
 pub use permutation::Permutation;
 pub use share::Share;

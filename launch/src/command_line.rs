@@ -3,7 +3,7 @@
 use crate::args::Args;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory};
-use edgecut_cli::{MeaninglessFlag, message, prepared, print_description_if_asked};
+use edgecut_cli::{MeaninglessFlag, matches_of, message, prepared, print_description_if_asked};
 use std::ffi::{OsStr, OsString};
 
 /// Flags of the training program that PyG's `launch.py` takes and passes on.
@@ -126,10 +126,10 @@ impl Words {
     /// Parses the flags of this program, which was started as `program`.
     fn parse(self, program: OsString) -> Result<Args, clap::Error> {
         use clap::FromArgMatches;
-        let mut command = prepared(Args::command(), &program, ESSENTIAL);
+        let mut command = prepared(Args::command(), &program);
         let words = self.own.into_iter().chain(["--".to_owned()]).chain(self.command);
         let line = std::iter::once(program).chain(words.map(OsString::from));
-        let matches = command.try_get_matches_from_mut(line).map_err(|error| error.format(&mut command))?;
+        let matches = matches_of(&mut command, line.collect(), ESSENTIAL)?;
         Ok(Args { passed_on: self.passed_on, ..Args::from_arg_matches(&matches)? })
     }
 

@@ -54,7 +54,7 @@ impl Plan {
     /// Lays out the job that the arguments describe. `--master-port`, `--num-training-procs` and `--extra-envs`
     /// override the file; for the SSH port and user the file wins.
     pub(crate) fn new(args: &Args) -> anyhow::Result<Self> {
-        let config = IpConfig::read(&args.ip_config)?;
+        let config = IpConfig::read(&args.ip_config).context("--ip-config")?;
         let servers = config.servers().iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let config = of_role(config, args)?;
         let token = args.token_file.as_deref().map(Token::from_file).transpose()?;

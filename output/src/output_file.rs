@@ -56,6 +56,7 @@ impl OutputFile {
             let temporary = folder_of(&destination).join(temporary_name);
             let file = match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Err(why_no_folder(&destination, error)),
                 opened => opened?,
             };
             // Some network file systems cannot lock files. There, the files of killed processes are not removed.
@@ -100,6 +101,16 @@ impl OutputFile {
     }
 }
 
+/// Returns the error about a file that cannot be created: its folder does not exist, unless the system says something else.
+fn why_no_folder(path: &Path, error: io::Error) -> io::Error {
+    let folder = folder_of(path);
+    if folder.is_dir() {
+        return error;
+    }
+    let why = format!("the folder {} does not exist: create it, or choose another path", folder.display());
+    io::Error::new(ErrorKind::NotFound, why)
+}
+
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if !self.is_committed {
@@ -135,7 +146,8 @@ pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
 /// use edgecut_output::check_output;
 /// # let dir = tempfile::tempdir()?;
 /// check_output(&dir.path().join("new.json"))?;
-/// assert!(check_output(&dir.path().join("no folder/new.json")).is_err());
+/// let error = check_output(&dir.path().join("no folder/new.json")).unwrap_err().to_string();
+/// assert!(error.ends_with("no folder does not exist: create it, or choose another path"));
 /// assert!(check_output(dir.path()).is_err());
 /// # Ok::<(), std::io::Error>(())
 /// ```

@@ -76,7 +76,7 @@ fn anything_but_a_regular_file_is_refused_and_stays() {
         ("/dev/full", "it is a device"),
         ("/dev/stdin/..", "Not a directory"),
         ("circle", "symbolic links"),
-        ("absent/file", "No such file or directory"),
+        ("absent/file", "absent does not exist: create it"),
         ("folder/..", "it is a directory"),
     ] {
         let checked = check_output(&dir.path().join(name)).unwrap_err().to_string();

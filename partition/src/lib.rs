@@ -51,6 +51,7 @@ pub use error::PartitionError;
 pub use options::{Balance, MemoryLimit, Method, PartitionOptions};
 pub use plan::{PhasePlan, Plan, PlanInput, RankPlan, TableBytes};
 pub use progress::{Phase, Progress};
+pub use staging::check_free;
 pub use update::{
     Advice, Changes, EdgeCounts, NodeCounts, Quality, RemovedPairs, Replaces, UpdateOptions, UpdateReport,
     check_update_output, update, update_limits,

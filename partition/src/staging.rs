@@ -29,7 +29,7 @@ pub(crate) struct Staging {
 /// Returns [`PartitionError::Exists`] without `overwrite`. With `overwrite`, returns [`PartitionError::NotAPartition`]
 /// if `out_dir` is something else, and [`PartitionError::HoldsOther`] if it or a folder below it holds anything that its
 /// `META.json` does not list.
-pub(crate) fn check_free(out_dir: &Path, overwrite: bool) -> Result<(), PartitionError> {
+pub fn check_free(out_dir: &Path, overwrite: bool) -> Result<(), PartitionError> {
     let path = out_dir.to_path_buf();
     let is_empty = match fs::read_dir(out_dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),

@@ -42,10 +42,10 @@ pub trait FlagValue {
 }
 
 macro_rules! numbers {
-    ($($type:ty),+) => {
+    ($($type:ty: $what:literal),+) => {
         $(impl FlagValue for $type {
             fn set(&mut self, text: &str) -> Result<(), String> {
-                *self = text.parse().map_err(|error| format!("{error}"))?;
+                *self = text.parse().map_err(|_| format!(concat!("{:?} is not ", $what), text))?;
                 Ok(())
             }
 
@@ -59,7 +59,7 @@ macro_rules! numbers {
         })+
     };
 }
-numbers!(u64, usize, f64);
+numbers!(u64: "a whole number", usize: "a whole number", f64: "a number");
 
 impl FlagValue for bool {
     fn set(&mut self, text: &str) -> Result<(), String> {

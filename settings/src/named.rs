@@ -1,6 +1,5 @@
 //! Choices with a name and settings, such as `margin:margin=2`.
 
-use crate::words::Word;
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -53,7 +52,8 @@ pub fn with_defaults<S: Named>(given: Map<String, Value>) -> Result<S, String> {
         let Some(default) = values.get_mut(&setting) else {
             let known: Vec<&str> = values.keys().map(String::as_str).collect();
             let remedy = if known.is_empty() { "leave it out".to_owned() } else { format!("use {}", known.join(", ")) };
-            return Err(format!("{name} has no setting {setting:?}: {remedy}"));
+            let hint = crate::suggestion(&setting, known);
+            return Err(format!("{name} has no setting {setting:?}{hint}: {remedy}"));
         };
         *default = value;
     }
@@ -107,11 +107,6 @@ pub fn deserialize_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(
     }
 }
 
-/// Returns an error that lists the known names.
-pub fn unknown_name(what: &str, name: &str, known: &[Word]) -> String {
-    format!("unknown {what} {name:?}: expected {}", crate::expected(known))
-}
-
 /// Declares an enum of choices that are named and have settings. Texts, JSON and flags of the choices follow, and
 /// `WORDS` has the names and descriptions of all.
 ///
@@ -144,7 +139,7 @@ pub fn unknown_name(what: &str, name: &str, known: &[Word]) -> String {
 ///     pub enum Steps("step") { Plain(Plain), Decay(Decay) }
 /// }
 /// assert_eq!("decay:rate=0.25".parse(), Ok(Steps::Decay(Decay { rate: 0.25 })));
-/// assert_eq!("decay:rates=1".parse::<Steps>(), Err("decay has no setting \"rates\": use rate".into()));
+/// assert_eq!("decay:rates=1".parse::<Steps>(), Err("decay has no setting \"rates\" (did you mean rate?): use rate".into()));
 /// assert_eq!(Steps::Decay(Decay { rate: 0.25 }).to_string(), "decay:rate=0.25");
 /// assert_eq!(Steps::Decay(Decay::default()).to_string(), "decay");
 /// assert_eq!("fast".parse::<Steps>(), Err("unknown step \"fast\": expected plain or decay".into()));
@@ -180,7 +175,7 @@ macro_rules! named {
                 $(if name == <$settings as $crate::Named>::NAME {
                     return $crate::named::with_defaults(given).map(Self::$variant);
                 })+
-                Err($crate::named::unknown_name($what, name, Self::WORDS))
+                Err($crate::unknown_word($what, name, Self::WORDS))
             }
         }
 

@@ -9,18 +9,11 @@ pub struct Word {
     pub about: &'static str,
 }
 
-/// Joins words as in `mean, sum or max`.
-pub fn expected(words: &[Word]) -> String {
-    let mut text = String::new();
-    for (number, word) in words.iter().enumerate() {
-        text += match number {
-            0 => "",
-            _ if number + 1 == words.len() => " or ",
-            _ => ", ",
-        };
-        text += word.name;
-    }
-    text
+/// Returns an error about a word that is none of the known ones.
+#[doc(hidden)]
+pub fn unknown_word(what: &str, word: &str, known: &[Word]) -> String {
+    let names: Vec<&str> = known.iter().map(|word| word.name).collect();
+    crate::unknown(what, word, &names)
 }
 
 /// Gives the values of an enum without fields their words, by which they are parsed, printed and set by flags:
@@ -49,7 +42,7 @@ macro_rules! words {
             fn from_str(word: &str) -> Result<Self, String> {
                 match word {
                     $($word $(| $alias)* => Ok(Self::$variant),)+
-                    _ => Err(format!(concat!("unknown ", $what, " {:?}: expected {}"), word, $crate::expected(Self::WORDS))),
+                    _ => Err($crate::unknown_word($what, word, Self::WORDS)),
                 }
             }
         }

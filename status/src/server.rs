@@ -61,10 +61,15 @@ impl StatusServer {
 /// Starts to answer HTTP requests at `addr`, on a thread of its own.
 ///
 /// # Errors
-/// An address that cannot be listened on.
+/// An address that cannot be listened on. The error says what to do about a port in use.
 pub fn serve_status<S: StatusSource>(addr: SocketAddr, source: Arc<S>) -> io::Result<StatusServer> {
     let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("status").enable_all().build()?;
-    let listener = runtime.block_on(TcpListener::bind(addr))?;
+    let listener = runtime.block_on(TcpListener::bind(addr)).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            io::Error::new(error.kind(), "port in use; choose another one or end the process that holds it")
+        }
+        _ => error,
+    })?;
     let addr = listener.local_addr()?;
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     runtime.spawn(async move {

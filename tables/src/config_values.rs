@@ -1,6 +1,6 @@
 //! Access to the values of a configuration, with the path of each value for errors.
 
-use edgecut_graph::suggestion;
+use edgecut_settings::suggestion;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 

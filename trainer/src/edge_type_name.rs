@@ -2,6 +2,7 @@
 
 use crate::error::TrainError;
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
+use edgecut_settings::suggestion;
 
 /// Returns the edge type with a name: `author__writes__paper`, or only the relation if it is unique.
 pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainError> {
@@ -13,7 +14,10 @@ pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainErro
     match found[..] {
         [only] => Ok(EdgeTypeId(only as u16)),
         [] => {
-            Err(TrainError::Config { what: format!("there is no edge type {name}: the graph has {}", all.join(", ")) })
+            let relations = meta.edge_types.iter().map(|edges| edges.relation.as_str());
+            let hint = suggestion(name, all.iter().map(String::as_str).chain(relations));
+            let what = format!("there is no edge type {name}{hint}: the graph has {}", all.join(", "));
+            Err(TrainError::Config { what })
         }
         _ => Err(TrainError::Config {
             what: format!("several edge types have the relation {name}: use a full name such as {}", all[found[0]]),

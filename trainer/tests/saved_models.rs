@@ -329,9 +329,11 @@ fn a_restarted_attempt_replaces_the_model_of_its_run_only_by_a_better_one() {
 #[test]
 fn outputs_that_are_no_files_are_refused_before_the_training() {
     let scratch = Scratch::new();
-    for (path, why) in
-        [("/dev/full", "it is a device"), ("/tmp", "it is a directory"), ("absent/model", "No such file")]
-    {
+    for (path, why) in [
+        ("/dev/full", "it is a device"),
+        ("/tmp", "it is a directory"),
+        ("absent/model", "absent does not exist: create it"),
+    ] {
         let path = scratch.0.path().join(path);
         let refused = on_ranks(&scratch.parts(1), 1, &DistGraphConfig::default(), |_, world| {
             ModelSaver::new(&path, Attempt::default(), false, world).map(drop)

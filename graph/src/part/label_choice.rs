@@ -9,6 +9,7 @@ use super::{Meta, NodeLabelMeta, NodeTypeMeta, Part};
 use crate::NodeTypeId;
 use crate::dataset::{Split, Splits, TargetKind, TargetMeta};
 use crate::memory::Buffer;
+use edgecut_settings::suggestion;
 use std::sync::Arc;
 
 /// A label of a node type.
@@ -85,7 +86,10 @@ impl Meta {
             [] if text.is_empty() => {
                 Err(format!("is empty: choose a label of dataset {}: {}", self.dataset, known.join(", ")))
             }
-            [] => Err(format!("{text}: dataset {} has no such label: choose {}", self.dataset, known.join(", "))),
+            [] => {
+                let hint = suggestion(text, known.iter().map(String::as_str));
+                Err(format!("{text}: dataset {} has no such label{hint}: choose {}", self.dataset, known.join(", ")))
+            }
             _ => {
                 let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
                 Err(format!("{text}: dataset {} has several such labels: choose {}", self.dataset, names.join(" or ")))

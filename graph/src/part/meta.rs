@@ -5,11 +5,12 @@ use super::format::check_format;
 use super::{EdgeTypeMeta, NodeTypeMeta, PartsOnDisk, Provenance, Report};
 use crate::dataset::{MAX_TARGETS, TargetMeta, plan_feature_dtypes};
 use crate::memory::{FeatureDtype, FeatureDtypes};
+use crate::near_path::near_path;
 use crate::npy::FileMeta;
 use crate::{DiskPartId, GraphError, NodeTypeId, TimeUnit, max_classes};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The file that describes a partitioned graph. It is written last, so a folder without it is incomplete.
@@ -64,6 +65,33 @@ pub struct Meta {
     pub(crate) on_disk: Option<Arc<PartsOnDisk>>,
 }
 
+/// The levels of folders below a folder without parts in which parts are searched for.
+const DEEPEST_PARTS: usize = 2;
+/// The most entries of a folder in which parts are searched for.
+const MOST_ENTRIES: usize = 1000;
+
+/// Returns how to name the parts that are meant by a folder without parts: the first ones below it, or those that it
+/// belongs to.
+pub fn remedy_without_parts(dir: &Path) -> String {
+    let around = dir.parent().filter(|parent| parent.join(META_FILE).is_file()).map(Path::to_owned);
+    match first_parts(dir, DEEPEST_PARTS).or(around).or_else(|| near_path(dir)) {
+        Some(parts) => format!("did you mean {}?", parts.display()),
+        None => "pass the N-parts folder that partition-graph wrote".to_owned(),
+    }
+}
+
+fn first_parts(dir: &Path, levels: usize) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(dir).ok()?.flatten().take(MOST_ENTRIES);
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    folders.retain(|folder| folder.is_dir());
+    folders.sort();
+    let found = folders.iter().find(|folder| folder.join(META_FILE).is_file()).cloned();
+    if found.is_some() || levels <= 1 {
+        return found;
+    }
+    folders.iter().find_map(|folder| first_parts(folder, levels - 1))
+}
+
 impl Meta {
     /// Reads `META.json` in `dir`.
     ///
@@ -73,12 +101,12 @@ impl Meta {
     pub fn read(dir: &Path) -> Result<Self, GraphError> {
         let path = dir.join(META_FILE);
         let bytes = std::fs::read(&path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory if !dir.is_dir() => {
+                GraphError::format(dir, format!("there is no such folder: {}", remedy_without_parts(dir)))
+            }
             std::io::ErrorKind::NotFound => GraphError::format(
                 dir,
-                format!(
-                    "it is not a partitioned graph, because {META_FILE} is missing: pass the N-parts folder that \
-                     partition-graph wrote"
-                ),
+                format!("it is not a partitioned graph, because {META_FILE} is missing: {}", remedy_without_parts(dir)),
             ),
             _ => GraphError::io(&path, source),
         })?;

@@ -43,7 +43,7 @@ pub use hotness_rule::HotnessRule;
 pub use in_memory::{EdgesInMemory, NodesInMemory};
 pub use label_choice::LabelId;
 pub use mapped_part::Part;
-pub use meta::{ID_MAP_FILE, META_FILE, Meta, TRANSFORMS_FILE};
+pub use meta::{ID_MAP_FILE, META_FILE, Meta, TRANSFORMS_FILE, remedy_without_parts};
 pub use own_files::{listed_files, possible_files};
 pub use provenance::{Provenance, Updates};
 pub use report::{PartMeta, Report};

@@ -11,9 +11,11 @@ use super::ogb::{OgbProperties, read_ogb, read_ogb_binary_in, read_ogb_hetero};
 use super::triples::read_triples;
 use crate::GraphError;
 use crate::dataset::{
-    Dataset, HoldOut, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy, Reciprocity, SettledOverlaps,
+    Dataset, FewReceivers, HoldOut, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy, Reciprocity,
+    SettledOverlaps,
 };
 use crate::memory::Workspace;
+use crate::near_path::near_path;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -185,14 +187,33 @@ pub fn prepare(loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys) -> R
     }
     warnings.extend(settle_overlaps(&mut dataset, source)?);
     let is_asked = !source.add_reverse_edges && !source.to_undirected;
-    let found = if is_asked { dataset.reciprocity() } else { None };
-    if let Some(Reciprocity { num_sampled, num_reciprocal }) = found.filter(|found| found.is_one_way()) {
-        warnings.push(format!(
+    if is_asked {
+        warnings.extend(one_way_warning(&dataset, source.hold_out_edges.is_some()));
+    }
+    choose_edges(Loaded { dataset, warnings }, source, keys)
+}
+
+/// Returns a warning about a graph in which messages flow in one direction only. Models predict `links` or labels.
+fn one_way_warning(dataset: &Dataset, links: bool) -> Option<String> {
+    if let [edges] = &dataset.edge_types[..]
+        && edges.src_type == edges.dst_type
+    {
+        let Reciprocity { num_sampled, num_reciprocal } = dataset.reciprocity().filter(|found| found.is_one_way())?;
+        return Some(format!(
             "{num_reciprocal} of {num_sampled} sampled edges have their reverses, so most messages flow in one direction \
              only: set `to_undirected` if the graph is undirected"
         ));
     }
-    choose_edges(Loaded { dataset, warnings }, source, keys)
+    let mut types = Vec::new();
+    for FewReceivers { node_type, num_sampled, num_without } in dataset.few_receivers(links) {
+        types.push(format!("{num_without} of {num_sampled} nodes of type {node_type}"));
+    }
+    (!types.is_empty()).then(|| {
+        format!(
+            "no edge leads to {}, so they receive no messages: add the reverses of all edges by `add_reverse_edges`",
+            types.join(" and to ")
+        )
+    })
 }
 
 /// Holds out edges and adds reverse edges.
@@ -357,8 +378,12 @@ pub fn why_no_dataset(folder: &Path) -> String {
     if let Some(why) = why_unreadable(folder) {
         return why;
     }
+    if folder.is_file() {
+        return format!("{shown} is a file, but the graph is a folder. `partition-graph --conf` reads tables");
+    }
     if !folder.is_dir() {
-        return format!("there is no folder {shown}");
+        let near = near_path(folder).map(|near| format!(" (did you mean {}?)", near.display()));
+        return format!("there is no folder {shown}{}", near.unwrap_or_default());
     }
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

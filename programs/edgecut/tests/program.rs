@@ -1,6 +1,6 @@
 //! The program `edgecut`, which starts the other programs.
 
-use edgecut_cli::COMMANDS;
+use edgecut_cli::{COMMANDS, CommandDescription, DESCRIBE};
 use edgecut_testing::{Need, copy_executable, skip, unplace, write_executable};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -127,6 +127,67 @@ fn unknown_commands_get_a_suggestion() {
     }
     let nothing = edgecut(&programs.join("edgecut"), &[]);
     assert!(nothing.status.code() == Some(2) && stderr(&nothing).contains("Usage: edgecut COMMAND"));
+}
+
+/// Returns the words after `edgecut` of all commands and their subcommands.
+fn all_commands(programs: &Path) -> Vec<Vec<String>> {
+    let mut found = vec![vec!["completions".to_owned()], vec!["man".to_owned()]];
+    for command in &COMMANDS {
+        let name = command.name.to_owned();
+        if !command.is_subcommand {
+            let text = stdout(run(Command::new(programs.join(command.program)).arg(DESCRIBE)));
+            let description: CommandDescription = serde_json::from_str(&text).expect("a description");
+            found.extend(description.subcommands.into_iter().map(|subcommand| vec![name.clone(), subcommand.name]));
+        }
+        found.push(vec![name]);
+    }
+    found
+}
+
+#[test]
+fn the_short_help_of_every_command_has_a_line_of_80_columns_for_each_flag() {
+    let Some(programs) = programs("short_help") else { return };
+    let commands = all_commands(&programs);
+    assert!(commands.len() > COMMANDS.len(), "subcommands are described");
+    for command in commands {
+        let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
+        words.push("-h");
+        let short = stdout(edgecut(&programs.join("edgecut"), &words));
+        *words.last_mut().expect("a flag") = "--help";
+        let long = stdout(edgecut(&programs.join("edgecut"), &words));
+        assert!(short != long && long.contains("Usage: edgecut"), "{command:?}");
+        for line in short.lines() {
+            assert!(line.chars().count() <= 80, "{command:?}: {line}");
+            // The flag, the name of its value and its description.
+            if let Some(flag) = line.strip_prefix("  --") {
+                let about = flag.split_once("  ").map(|(_, about)| about.trim()).unwrap_or_default();
+                assert!(!about.is_empty(), "{command:?}: {line}");
+            }
+        }
+        assert!(short.contains("\n  ") && short.lines().count() < 60, "{command:?}: {short}");
+    }
+}
+
+#[test]
+fn misspelled_flags_and_values_get_a_suggestion() {
+    let Some(programs) = programs("misspelled_flags") else { return };
+    for (line, tip) in [
+        ("train node --num-neighbours 5", "tip: did you mean --num-neighbors?"),
+        ("train link --hiden_channels=5", "tip: did you mean --hidden-channels?"),
+        ("train node --model sagee", "tip: did you mean sage?"),
+        ("train node --metric acuracy", "unknown metric \"acuracy\" (did you mean accuracy?)"),
+        ("train node --eval-negatives all", "tip: --eval-negatives is a flag of link"),
+        ("partition --num-partition 2", "tip: did you mean --num-partitions?"),
+        ("partition -num-partitions 2", "tip: did you mean --num-partitions?"),
+        ("serve-graph --server-rnk 0", "tip: did you mean --server-rank?"),
+        ("man --help-me", "error: unexpected argument '--help-me' found"),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let output = edgecut(&programs.join("edgecut"), &words);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let error = stderr(&output);
+        assert!(error.contains(tip) && error.matches("did you mean").count() <= 1, "{line}: {error}");
+    }
 }
 
 #[test]

@@ -22,7 +22,9 @@ use edgecut_graph::{
     end_on_unreadable_pages, shown_bytes,
 };
 use edgecut_output::check_output;
-use edgecut_partition::{Assignment, Inputs, PartitionError, PartitionOptions, partition_loaded_in, verify};
+use edgecut_partition::{
+    Assignment, Inputs, PartitionError, PartitionOptions, check_free, partition_loaded_in, verify,
+};
 use edgecut_tables::{DroppedRows, PartFeatures, TableOptions, build_part_features, read_tables};
 use memory_limit::AnonymousMemory;
 use output::{Described, Results, Run};
@@ -108,6 +110,8 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
         return if args.json { results.json(&plan) } else { results.text(&plan::table(&plan)) };
     }
     check_report(args.report.as_deref())?;
+    // Reading a large graph takes long.
+    check_free(&job.out_dir, job.options.overwrite)?;
     let memory = AnonymousMemory::watch()?;
     terminal.reading();
     memory_limit::apply(&mut job, &terminal).inspect_err(|_| terminal.clear())?;

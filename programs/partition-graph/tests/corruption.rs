@@ -178,6 +178,23 @@ fn rejects_a_damaged_description() {
 }
 
 #[test]
+fn parts_near_a_folder_without_parts_are_named() {
+    let around = tempfile::tempdir().unwrap();
+    let parts = Parts::new();
+    let meant = around.path().join("graph/2-parts");
+    std::fs::create_dir_all(&meant).unwrap();
+    std::fs::copy(parts.path(META_FILE), meant.join(META_FILE)).unwrap();
+    std::fs::create_dir(meant.join("part_0")).unwrap();
+    let expected = format!("because META.json is missing: did you mean {}?", meant.display());
+    for folder in [around.path(), &around.path().join("graph"), &meant.join("part_0")] {
+        let error = Meta::read(folder).unwrap_err().to_string();
+        assert!(error.contains(&expected), "{error}");
+    }
+    let error = Meta::read(&around.path().join("absent")).unwrap_err().to_string();
+    assert!(error.contains("there is no such folder: pass the N-parts folder"), "{error}");
+}
+
+#[test]
 fn rejects_descriptions_that_contradict_themselves() {
     type Edit = fn(&mut serde_json::Value);
     let cases: [(Edit, &str); 26] = [

@@ -229,7 +229,11 @@ const CASES: &[(&str, Change, &str)] = &[
         ),
         "edges[0].features[0]: frequency is fitted on rows of training, but edges are held out after",
     ),
-    ("text as feature", Replace("nodes.csv", "a,1", "a,one"), "nodes.csv: row 1: column x: \"one\" is not a number"),
+    (
+        "text as feature",
+        Replace("nodes.csv", "a,1", "a,one"),
+        "nodes.csv: row 1: column x: \"one\" is not a number. The transform {name: to_categorical} reads texts",
+    ),
     ("missing id", Replace("nodes.csv", "b,2", ",2"), "nodes.csv: row 2: column id: the id is missing"),
     (
         "duplicate id",

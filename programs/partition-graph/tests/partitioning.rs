@@ -2,6 +2,7 @@
 
 mod accepted_configurations;
 mod corruption;
+mod data_notes;
 mod edge_ids;
 mod gconstruct_keys;
 mod golden;

@@ -156,7 +156,7 @@ fn features_are_only_built_from_the_tables_of_the_parts() {
         "its features are complete: only parts that were made with --defer-features have features to build",
     );
     fails("deferred", 2, "there is no part 2: the parts are 0 to 1");
-    fails("absent", 0, "is not a partitioned graph");
+    fails("absent", 0, "absent: there is no such folder: pass the N-parts folder");
     assert!(!folder.path("absent").exists());
     let items = std::fs::read_to_string(folder.path("items.csv")).unwrap();
     folder.write("items.csv", format!("{items}i99,3,red,old,1 2 3,0\n"));

@@ -256,6 +256,11 @@ fn times_become_ages_and_parts_of_the_calendar() {
     for (name, feature, expected) in [
         ("age", date(json!({})), age),
         (
+            "scaled",
+            date(json!({"scale": true})),
+            [&[0.621_403], &[0.503_818], &[0.0], &[-1.730_293], &[0.605_072], &[0.0]],
+        ),
+        (
             "calendar",
             date(calendar),
             [

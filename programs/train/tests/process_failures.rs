@@ -36,7 +36,7 @@ fn a_model_that_cannot_be_saved_is_refused_before_the_training() {
     for (path, why) in [
         (link.as_path(), "it is a device"),
         (parts.path.as_path(), "it is a directory"),
-        (absent.as_path(), "No such file or directory"),
+        (absent.as_path(), "absent does not exist: create it"),
     ] {
         let error = error_of(&run(node(&parts.path).args(["--num-epochs", "100000", "--save-model"]).arg(path)));
         assert!(error.contains("--save-model") && error.contains(why), "{error}");

@@ -150,6 +150,16 @@ fn wrong_sweeps_are_refused() {
         );
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "a run was started");
+    // A flag that is wrong in all runs is one error.
+    for (set, flag, why) in [
+        ("lrr=1 2", "--quiet", "unexpected argument '--lrr' found"),
+        ("lr=1 2", "--hiden-channels=4", "did you mean --hidden-channels?"),
+    ] {
+        let output =
+            run(program().args(["sweep", "--set", set, "--", "node", flag, "--dataset-root-dir"]).arg(&parts.path));
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(why) && stderr(&output).matches("error").count() == 1, "{}", stderr(&output));
+    }
     let output = run(program().args(["sweep", "--set", "lr=1", "--", "sample"]));
     assert!(error_of(&output).contains("'sample' cannot be swept"));
 }

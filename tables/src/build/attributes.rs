@@ -4,7 +4,7 @@ use super::bad_rows::{BadInPiece, DropCounts};
 use super::kept::Dropped;
 use super::labels::{LabelProbe, LabelRule};
 use super::spec::{Decoded, FeatureCells, LabelCells, Spec};
-use crate::table::{Results, Rows, Stop, Table, scan, scan_in_steps};
+use crate::table::{FeatureRange, Results, Rows, Stop, Table, scan, scan_in_steps};
 use crate::transform::{FeatureRows, FittedFeature, MAX_FEATURES, Partial};
 use crate::{OnBadRows, TableError};
 use edgecut_graph::{Buffer, GrowingArray, TargetMeta, Targets, TimeUnit, Workspace};
@@ -27,6 +27,8 @@ struct SomeRows {
     widths: Vec<usize>,
     /// The number of unknown categories of each feature.
     num_unknown: Vec<u64>,
+    /// The range of each feature.
+    ranges: Vec<FeatureRange>,
     labels: Vec<i64>,
     targets: Vec<f32>,
     target_shape: Option<TargetMeta>,
@@ -79,6 +81,8 @@ pub(super) struct Fits {
     /// For each feature, its statistics if it needs any.
     pub(super) features: Vec<Option<Partial>>,
     pub(super) label: LabelProbe,
+    /// The number of used rows; `None` if nothing was read.
+    pub(super) num_rows: Option<u64>,
 }
 
 impl PieceStarts {
@@ -184,7 +188,7 @@ pub(super) fn fit(
         spec.features.iter().map(|feature| Partial::new(&feature.transform, feature.impute.as_ref())).collect();
     let needed = |at: &usize| needs[*at].is_some();
     let fitted: Vec<usize> = (0..needs.len()).filter(needed).collect();
-    let mut fits = Fits { features: needs.clone(), label: LabelProbe::default() };
+    let mut fits = Fits { features: needs.clone(), label: LabelProbe::default(), num_rows: None };
     if fitted.is_empty() && spec.label.is_none_or(|label| label.is_regression || label.separator.is_some()) {
         return Ok(fits);
     }
@@ -195,12 +199,14 @@ pub(super) fn fit(
         target_width: spec.target_width,
         ..Spec::default()
     };
-    let map = |piece: usize, mut rows: Rows, results: &Results<(Vec<Partial>, LabelProbe)>| {
+    let map = |piece: usize, mut rows: Rows, results: &Results<(Vec<Partial>, LabelProbe, u64)>| {
         let mut partials: Vec<Partial> = fitted.iter().filter_map(|&at| needs[at].clone()).collect();
         let mut probe = LabelProbe::default();
+        let mut num_rows = 0;
         let add = |decoded: &Decoded, start: u64, rows: &mut dyn Iterator<Item = usize>| {
             let mut numbers = Vec::new();
             for row in rows {
+                num_rows += 1;
                 let is_training = training.is_none_or(|training| training.uses(start + row as u64));
                 for ((partial, cells), feature) in partials.iter_mut().zip(&decoded.features).zip(&spec.features) {
                     if is_training || !feature.is_fitted_on_training() {
@@ -213,9 +219,10 @@ pub(super) fn fit(
             Ok(())
         };
         visit(&mut rows, &spec, starts.start(piece), dropped, add, |()| Ok(()))?;
-        results.push((partials, probe))
+        results.push((partials, probe, num_rows))
     };
-    scan_in_steps(table, "fitting transforms", &spec.columns(), 0, map, |piece, (partials, probe)| {
+    scan_in_steps(table, "fitting transforms", &spec.columns(), 0, map, |piece, (partials, probe, num_rows)| {
+        *fits.num_rows.get_or_insert(0) += num_rows;
         for (&at, later) in fitted.iter().zip(partials) {
             if let Some(partial) = &mut fits.features[at] {
                 let named =
@@ -230,6 +237,11 @@ pub(super) fn fit(
 }
 
 impl Spec<'_> {
+    /// Returns the range of no rows for each feature.
+    fn empty_ranges(&self) -> Vec<FeatureRange> {
+        self.features.iter().map(|feature| FeatureRange::new(feature.transform.takes_times())).collect()
+    }
+
     /// Returns the name of the feature `at` of a table, of whose features this spec has those at `fitted`.
     fn name(&self, at: usize, fitted: &[usize]) -> &str {
         let position = fitted.iter().position(|&other| other == at);
@@ -247,7 +259,8 @@ pub(super) fn transform(
     (starts, dropped): (&PieceStarts, &Dropped),
 ) -> Result<Attributes, TableError> {
     let rows_of = |decoded: &Decoded, _: u64, rows: &mut dyn Iterator<Item = usize>| {
-        let mut out = SomeRows { num_unknown: vec![0; spec.features.len()], ..SomeRows::default() };
+        let num_unknown = vec![0; spec.features.len()];
+        let mut out = SomeRows { num_unknown, ranges: spec.empty_ranges(), ..SomeRows::default() };
         let mut rows = rows.peekable();
         if let Some(&first) = rows.peek() {
             out.check_widths(decoded, spec, fitted).map_err(|why| (first, why))?;
@@ -255,11 +268,13 @@ pub(super) fn transform(
         let mut row_numbers = Vec::new();
         for row in rows {
             out.num_rows += 1;
-            let features = decoded.features.iter().zip(fitted).zip(&spec.features);
-            for (((cells, fitted), feature), num_unknown) in features.zip(&mut out.num_unknown) {
+            let features = decoded.features.iter().zip(fitted).zip(&spec.features).enumerate();
+            for (at, ((cells, fitted), feature)) in features {
                 let pushed = out.features.push(fitted, cells.row(row, &mut row_numbers));
-                *num_unknown += pushed
+                let (added, num_unknown) = pushed
                     .map_err(|why| (row, format!("feature {} of {}: {why}", feature.name, feature.shown_columns())))?;
+                out.num_unknown[at] += num_unknown;
+                out.ranges[at].add(added);
             }
             match &decoded.label {
                 None => {}
@@ -304,6 +319,7 @@ pub(super) fn transform(
         num_rows: 0,
     };
     let mut num_unknown = vec![0; spec.features.len()];
+    let mut ranges = spec.empty_ranges();
     let num_features: usize = spec.output_widths(fitted).into_iter().flatten().sum();
     let row_bytes = size_of::<f32>() * (num_features + spec.target_width.unwrap_or(0));
     scan_in_steps(table, "computing attributes", &spec.columns(), row_bytes, map, |piece, some| {
@@ -316,15 +332,24 @@ pub(super) fn transform(
             check_unit("split_by", all.split_unit, unit).map_err(wrong)?;
         }
         num_unknown.iter_mut().zip(&some.num_unknown).for_each(|(sum, number)| *sum += number);
+        ranges.iter_mut().zip(&some.ranges).for_each(|(range, later)| range.merge(*later));
         all.append(some, || table.path_of(piece))
     })?;
     for (feature, number) in spec.features.iter().zip(num_unknown) {
         table.record_unknown(&feature.name, number);
     }
+    for (feature, range) in spec.features.iter().zip(ranges) {
+        table.record_range(&feature.name, range);
+    }
     if all.num_rows == 0 && dropped.len() == 0 {
-        return Err(TableError::file(table.first_path(), format!("the table {} has no rows", table.at)));
+        return Err(no_rows(table));
     }
     all.finish()
+}
+
+/// Returns the error about a table without rows.
+pub(super) fn no_rows(table: &Table) -> TableError {
+    TableError::file(table.first_path(), format!("the table {} has no rows", table.at))
 }
 
 /// Checks that the time of a row has the unit of earlier rows.

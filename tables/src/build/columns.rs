@@ -247,6 +247,9 @@ fn fitted_rules(
     training: Option<&Dropped>,
 ) -> Result<(Vec<FittedFeature>, LabelRule), TableError> {
     let fits = attributes::fit(table, spec, starts, dropped, training)?;
+    if fits.num_rows == Some(0) && dropped.len() == 0 {
+        return Err(attributes::no_rows(table));
+    }
     let mut fitted = Vec::with_capacity(spec.features.len());
     for (feature, partial) in spec.features.iter().zip(&fits.features) {
         let named = |why| TableError::file(conf, format!("{}, feature {}: {why}", feature.at, feature.name));
@@ -259,6 +262,9 @@ fn fitted_rules(
         fitted.push(of_feature);
     }
     let rule = fits.label.rule();
+    if let (Some(label), Some(names), Some(num_rows)) = (spec.label, rule.names(), fits.num_rows) {
+        table.record_classes(&label.name, names.len(), num_rows);
+    }
     if let Some(label) = spec.label {
         table.record_suspects(&label.name, rule.names().unwrap_or_default().iter().map(String::as_str));
     }

@@ -7,7 +7,8 @@ use crate::conf::{Conf, EdgeTable, NodeTable, joined};
 use crate::ids::{IdMap, IdMaps};
 use crate::{TableError, TableOptions, Transforms, Unsupported};
 use edgecut_graph::part_writer::NodeTypeFacts;
-use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, KnownPairs, NodeTypeId, TimeUnit, near_name};
+use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, KnownPairs, NodeTypeId, TimeUnit};
+use edgecut_settings::near_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -124,7 +125,11 @@ pub(super) fn read_graph(
     }
     let options = context.options;
     let mut warnings = std::mem::take(&mut context.warnings);
-    let notes = context.missing.notes();
+    let mut notes = context.missing.notes();
+    // The transforms of other parts stay as they are.
+    if options.transforms.is_none() && !context.is_update {
+        notes.extend(context.missing.note_of_large_numbers());
+    }
     let time_unit = context.times.map(|times| times.unit);
     transforms.time_unit = time_unit;
     if time_unit == Some(TimeUnit::Nanoseconds) && options.transforms.as_ref().is_some_and(Transforms::is_without_unit)

@@ -319,7 +319,8 @@ impl Feature {
             Input::Times(form) => seconds(array, form, may_be_missing),
             Input::Numbers { separator, length } => {
                 let separator = self.separator.as_deref().or(separator);
-                numbers(array, NumberForm { separator, length, may_be_missing }, width)
+                let text_reader = ". The transform {name: to_categorical} reads texts";
+                numbers(array, NumberForm { separator, length, may_be_missing, text_reader }, width)
             }
             Input::Texts => unreachable!("texts are no numbers"),
         }
@@ -377,7 +378,8 @@ fn target_cells(
 ) -> Result<(LabelCells, Vec<BadCell>), String> {
     let kind = if label.is_regression { TargetKind::Regression } else { TargetKind::MultiLabel };
     let mut width = target_width;
-    let form = NumberForm { separator: label.separator.as_deref(), length: None, may_be_missing: true };
+    let text_reader = if label.is_regression { ". Texts are classes with task_type: classification" } else { "" };
+    let form = NumberForm { separator: label.separator.as_deref(), length: None, may_be_missing: true, text_reader };
     let Numbers { values, width, mut bad } = numbers(array, form, &mut width)?;
     if kind == TargetKind::MultiLabel {
         let is_label = |value: f64| value == 0.0 || value == 1.0 || value.is_nan();

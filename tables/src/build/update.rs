@@ -13,7 +13,8 @@ use crate::conf::{Conf, Label, RemovedTable};
 use crate::ids::{Id, IdMap, UserIds};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::{TableError, TableOptions};
-use edgecut_graph::{HoldOut, suggestion};
+use edgecut_graph::HoldOut;
+use edgecut_settings::suggestion;
 use std::path::Path;
 
 /// The types and the nodes of existing parts.

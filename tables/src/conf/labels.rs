@@ -6,6 +6,7 @@ use crate::config_values::{Item, Object};
 use crate::saved_split::SplitBy;
 use crate::table::NaValues;
 use edgecut_graph::{Share, is_folder_name};
+use edgecut_settings::suggestion;
 
 /// A label of nodes or edges, or the edges to hold out.
 #[derive(Clone, Debug)]
@@ -136,7 +137,10 @@ impl Label {
             let task = label.required("task_type")?;
             match supports(&task.text()?) {
                 Err(why) => unsupported.push(format!("{}: {why}", item.path)),
-                Ok(false) => return task.wrong(format!("{:?} is not a task of these tables", task.text()?)),
+                Ok(false) => {
+                    let hint = suggestion(&task.text()?, ["classification", "regression", "link_prediction"]);
+                    return task.wrong(format!("{:?} is not a task of these tables{hint}", task.text()?));
+                }
                 Ok(true) => {
                     if task.text()? == "link_prediction" && label.get("label_col").is_some() {
                         unsupported.push(format!("{}.label_col: link prediction reads no labels", item.path));

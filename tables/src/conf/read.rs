@@ -178,7 +178,11 @@ fn parse(path: &Path, text: &str) -> Result<[Value; 2], TableError> {
             Ok([value, source])
         }
         Err(_) if is_json => Err(TableError::file(path, format!("it is not valid JSON: {json}"))),
-        Err(error) => Err(TableError::file(path, format!("it is neither valid JSON nor valid YAML: {error}"))),
+        Err(error) => {
+            let error = error.to_string();
+            let why = error.strip_prefix("error: ").unwrap_or(&error);
+            Err(TableError::file(path, format!("it is neither valid JSON nor valid YAML: {why}")))
+        }
     }
 }
 

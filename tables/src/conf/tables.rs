@@ -4,6 +4,7 @@ use super::{Feature, Label, SplitRule};
 use crate::config_values::{Item, Object};
 use crate::saved_split::SplitBy;
 use crate::table::{Format, NaValues, Source, TimeColumn, TimeForm};
+use edgecut_settings::suggestion;
 use std::collections::BTreeMap;
 
 /// A table of nodes of one type.
@@ -235,7 +236,10 @@ fn read_format(format: &Item) -> Result<Format, String> {
                  configuration OUT/graph.json for them"
             ));
         }
-        other => return name.wrong(format!("{other:?} is not a format: choose csv or parquet")),
+        other => {
+            let hint = suggestion(other, ["csv", "parquet"]);
+            return name.wrong(format!("{other:?} is not a format{hint}: choose csv or parquet"));
+        }
     };
     if let (Some(separator), Format::Parquet) = (separator, format) {
         return separator.wrong("Parquet has no separator: leave it out");

@@ -2,7 +2,7 @@
 
 use super::{Format, Source};
 use crate::TableError;
-use edgecut_graph::suggestion;
+use edgecut_settings::suggestion;
 use std::cmp::Ordering;
 use std::path::{Component, Path, PathBuf};
 

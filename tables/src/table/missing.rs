@@ -3,6 +3,7 @@
 //! Invariant: a batch of a table has null for every missing value before its columns are decoded.
 
 use super::cells::{is_decimal, number_form};
+use super::ranges::{FeatureRange, note_of_large_numbers};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray};
@@ -14,6 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The texts that are missing values, unless a configuration lists others. Python writes NaN as `nan`.
 const DEFAULT: [&str; 7] = ["", "NA", "N/A", "NaN", "nan", "null", "None"];
+
+/// The least number of classes that may be values of a column of ids or dates.
+const MANY_CLASSES: usize = 20;
 
 /// Texts in lower case that often stand for a missing value, but are values unless a configuration lists them.
 const SUSPECTS: [&str; 12] =
@@ -48,8 +52,8 @@ impl MissingNumber {
     }
 }
 
-/// The numbers of missing values of each column and of unknown categories of each feature, over all tables of a
-/// configuration.
+/// The numbers of missing values of each column and of unknown categories of each feature, and the ranges of features, over
+/// all tables of a configuration.
 #[derive(Clone, Default)]
 pub(crate) struct MissingValues(Arc<Mutex<Counts>>);
 
@@ -60,6 +64,10 @@ struct Counts {
     unknown: BTreeMap<(String, String), u64>,
     /// The values of each column that may stand for missing ones.
     suspects: BTreeSet<(Column, String)>,
+    /// By the path of the table and the name of the feature.
+    ranges: BTreeMap<(String, String), FeatureRange>,
+    /// The number of classes, and of the rows of their table, of each column with about as many classes as rows.
+    many_classes: BTreeMap<Column, (usize, u64)>,
 }
 
 /// The path of a table in the configuration, and the name of a column.
@@ -235,6 +243,26 @@ impl MissingValues {
         counts.unknown.insert((table.to_owned(), feature.to_owned()), num_unknown);
     }
 
+    /// Records the range of the numbers of a feature.
+    pub(crate) fn record_range(&self, table: &str, feature: &str, range: FeatureRange) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.ranges.insert((table.to_owned(), feature.to_owned()), range);
+    }
+
+    /// Records the number of classes in a column with `num_rows` rows.
+    pub(crate) fn record_classes(&self, table: &str, column: &str, num_classes: usize, num_rows: u64) {
+        if num_classes >= MANY_CLASSES && 2 * num_classes as u64 > num_rows {
+            let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            counts.many_classes.insert((table.to_owned(), column.to_owned()), (num_classes, num_rows));
+        }
+    }
+
+    /// Returns a sentence about the features with large numbers, if there are some.
+    pub(crate) fn note_of_large_numbers(&self) -> Option<String> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        note_of_large_numbers(&counts.ranges)
+    }
+
     /// Records the classes or categories of a column that may stand for missing values.
     pub(crate) fn record_suspects<'a>(&self, table: &str, column: &str, texts: impl Iterator<Item = &'a str>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -260,7 +288,13 @@ impl MissingValues {
                  missing"
             )
         });
-        missing.chain(suspects).chain(unknown).collect()
+        let many = counts.many_classes.iter().map(|((table, column), (num_classes, num_rows))| {
+            format!(
+                "{table}, column {column}: {num_classes} different labels in {num_rows} rows, each of which is a class: \
+                 another column may be meant"
+            )
+        });
+        missing.chain(suspects).chain(unknown).chain(many).collect()
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) struct NumberForm<'a> {
     pub(crate) length: Option<usize>,
     /// True if missing values become NaN, and are not bad.
     pub(crate) may_be_missing: bool,
+    /// The end of an error about a text that is neither a number nor a time: the key that reads texts, if there is one.
+    pub(crate) text_reader: &'static str,
 }
 
 /// Converts a column to numbers. `width` is the number of values per row if it is known, and becomes that of the first
@@ -211,7 +213,9 @@ fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Res
             }
         };
         match wrong {
-            Some(entry) => rows.bad(row, format!("{entry:?} is not a number{}", reader_of(entry))),
+            Some(entry) => {
+                rows.bad(row, format!("{entry:?} is not a number{}", reader_of(entry, rows.form.text_reader)))
+            }
             None => rows.row(row, &numbers),
         }
     }
@@ -233,8 +237,8 @@ fn push_number<'a>(text: &'a str, numbers: &mut Vec<f64>) -> Option<&'a str> {
 }
 
 /// Returns the end of an error about a text that is not a number: the key that reads it, if one does.
-fn reader_of(text: &str) -> &'static str {
-    if is_time(text.trim()) { ". The transform {name: date} reads dates and times" } else { "" }
+fn reader_of(text: &str, text_reader: &'static str) -> &'static str {
+    if is_time(text.trim()) { ". The transform {name: date} reads dates and times" } else { text_reader }
 }
 
 fn as_floats(array: &ArrayRef) -> Result<ArrayRef, String> {

@@ -7,10 +7,12 @@ use super::csv::{BUFFER_BYTES, CsvRows, header};
 use super::files::{FolderColumn, FoundFile, misordered, resolve};
 use super::missing::{MissingInPiece, MissingValues, NaValues};
 use super::parquet::{ParquetFile, ParquetRows};
+use super::ranges::FeatureRange;
 use super::{Format, Source};
 use crate::TableError;
 use arrow_array::{ArrayRef, StringArray};
-use edgecut_graph::{Workspace, suggestion};
+use edgecut_graph::Workspace;
+use edgecut_settings::suggestion;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -101,6 +103,16 @@ impl Table {
     /// Records the number of categories in all rows that the transform of a feature does not know.
     pub(crate) fn record_unknown(&self, feature: &str, num_unknown: u64) {
         self.missing.record_unknown(&self.at, feature, num_unknown);
+    }
+
+    /// Records the number of classes in a column with `num_rows` rows.
+    pub(crate) fn record_classes(&self, column: &str, num_classes: usize, num_rows: u64) {
+        self.missing.record_classes(&self.at, column, num_classes, num_rows);
+    }
+
+    /// Records the range of the numbers of a feature.
+    pub(crate) fn record_range(&self, feature: &str, range: FeatureRange) {
+        self.missing.record_range(&self.at, feature, range);
     }
 
     /// Records the classes or categories of a column that may stand for missing values.

@@ -21,7 +21,7 @@ pub use saved::Transforms;
 pub(crate) use saved::{SavedFeature, SavedType};
 
 use crate::config_values::Object;
-use edgecut_graph::suggestion;
+use edgecut_settings::suggestion;
 use kind::{Fit, FittedKind, Kind, Statistics as _};
 use serde::{Deserialize, Serialize};
 
@@ -206,6 +206,11 @@ impl Transform {
     /// Returns true if the transform takes the texts of one column.
     pub(crate) fn takes_texts(&self) -> bool {
         matches!(self.input(), Input::Texts)
+    }
+
+    /// Returns true if the transform takes times.
+    pub(crate) fn takes_times(&self) -> bool {
+        matches!(self.input(), Input::Times(_))
     }
 
     /// Returns true if all values of a column are in memory while the transform is fitted.

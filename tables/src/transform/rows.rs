@@ -12,15 +12,16 @@ pub(crate) struct FeatureRows {
 }
 
 impl FeatureRows {
-    /// Appends the features that `fitted` makes of a row. Returns the number of its categories that are unknown.
+    /// Appends the features that `fitted` makes of a row. Returns these features, and the number of categories of the row that
+    /// are unknown.
     ///
     /// # Errors
     /// Fails for a feature that is NaN or infinite.
-    pub(crate) fn push(&mut self, fitted: &FittedFeature, row: Row) -> Result<u64, String> {
+    pub(crate) fn push(&mut self, fitted: &FittedFeature, row: Row) -> Result<(&[f32], u64), String> {
         let start = self.values.len();
         let num_unknown = fitted.apply(row, &mut self.values);
         let added = &self.values[start..];
-        let Some(at) = added.iter().position(|feature| !feature.is_finite()) else { return Ok(num_unknown) };
+        let Some(at) = added.iter().position(|feature| !feature.is_finite()) else { return Ok((added, num_unknown)) };
         let transform = fitted.name();
         let made = match row {
             Row::Numbers(numbers) if numbers.len() == added.len() => format!("{transform} of {}", numbers[at]),

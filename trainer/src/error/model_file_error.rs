@@ -29,7 +29,7 @@ pub enum ModelFileError {
         source: io::Error,
     },
     /// The file is not a safetensors file, or is damaged.
-    #[error("model {path}: not a valid safetensors file")]
+    #[error("model {path}: it is not a valid safetensors file, such as `save_model` writes")]
     Format {
         /// The file.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum ModelFileError {
         source: SafeTensorError,
     },
     /// The file is a safetensors file, but not a model of this program.
-    #[error("model {path}: metadata {key} is {found:?}, expected {expected:?}")]
+    #[error("model {path}: it is not a model of this version: {}", why_foreign(.key, .found.as_deref(), .expected))]
     Metadata {
         /// The file.
         path: PathBuf,
@@ -175,4 +175,12 @@ pub enum ModelFileError {
         /// The value.
         value: f32,
     },
+}
+
+/// Describes an entry of the metadata that has another value than models of this version have.
+fn why_foreign(key: &str, found: Option<&str>, expected: &str) -> String {
+    match found {
+        Some(found) => format!("its metadata {key} is {found}, expected {expected}"),
+        None => format!("its metadata has no {key}, expected {expected}"),
+    }
 }

@@ -6,6 +6,7 @@ use crate::model_file::{ModulePath, tensor_names};
 use burn::module::{AutodiffModule, ModuleMapper, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};
+use edgecut_settings::suggestion;
 
 /// The name of all embeddings.
 const EMBEDDINGS: &str = "embeddings";
@@ -30,7 +31,9 @@ pub(super) fn freeze<B: AutodiffBackend, M: AutodiffModule<B>>(
     let all: Vec<String> = parameters.chain(tables).collect();
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|tensor| selects(name, tensor))) {
         let layers = layers(&all);
-        let what = format!("`freeze` names {unknown}, but the model has no such layer: it has {}", layers.join(", "));
+        let hint = suggestion(unknown, layers.iter().map(String::as_str));
+        let what =
+            format!("`freeze` names {unknown}, but the model has no such layer{hint}: it has {}", layers.join(", "));
         return Err(TrainError::Config { what });
     }
     let is_frozen = |tensor: &str| names.iter().any(|name| selects(name, tensor));
@@ -128,7 +131,9 @@ mod tests {
     fn unknown_names_and_all_names_are_refused() {
         for unknown in ["layer", "layers.11", "layers.0.conv.own.0.weigh", "embeddings", ""] {
             let error = frozen(&["layers.0", unknown]).expect_err("an unknown name").to_string();
-            let expected = format!("`freeze` names {unknown}, but the model has no such layer: it has encoders.0, ");
+            let hint = if unknown.contains("weigh") { " (did you mean layers.0?)" } else { "" };
+            let expected =
+                format!("`freeze` names {unknown}, but the model has no such layer{hint}: it has encoders.0, ");
             assert!(error.starts_with(&expected) && error.ends_with("layers.10, outputs.0"), "{error}");
         }
         let error = frozen(&["layers", "encoders", "outputs"]).expect_err("nothing to train").to_string();

@@ -14,6 +14,7 @@ use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistRows, RowsWriter, SamplerConfig};
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::NodeTypeId;
+use edgecut_settings::suggestion;
 use std::sync::Arc;
 
 /// The rows to compute.
@@ -256,7 +257,10 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         };
         found.ok_or_else(|| {
             let what = match name {
-                Some(name) => format!("there is no node type {name}: choose one of {} (`node_type`)", names()),
+                Some(name) => {
+                    let hint = suggestion(name, types.iter().map(|nodes| nodes.name.as_str()));
+                    format!("there is no node type {name}{hint}: choose one of {} (`node_type`)", names())
+                }
                 None => format!("the graph has several node types: choose one of {} (`node_type`)", names()),
             };
             TrainError::Config { what }

@@ -10,7 +10,7 @@ use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativePairs, NegativeSampling};
 use edgecut_gnn::nn::{DecoderKind, Dot};
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta, NodeTypeId};
-use edgecut_settings::{Flag, in_range, not_negative, settings, text_value, words};
+use edgecut_settings::{Flag, in_range, not_negative, settings, suggestion, text_value, words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -258,8 +258,9 @@ impl FromStr for LinkMetric {
             _ => match word.strip_prefix("hits@").map(str::parse) {
                 Some(Ok(depth @ 1..)) => Ok(Self::HitsAt(depth)),
                 _ => {
+                    let hint = suggestion(word, ["mrr", "hits@50", "roc-auc", "average-precision"]);
                     let expected = "mrr, hits@K such as hits@50, roc-auc or average-precision";
-                    Err(format!("unknown metric {word:?}: expected {expected}"))
+                    Err(format!("unknown metric {word:?}{hint}: expected {expected}"))
                 }
             },
         }

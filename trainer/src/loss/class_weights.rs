@@ -1,7 +1,7 @@
 //! The weights of classes in a loss.
 
 use super::TargetError;
-use edgecut_graph::suggestion;
+use edgecut_settings::suggestion;
 use std::fmt;
 use std::str::FromStr;
 

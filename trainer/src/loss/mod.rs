@@ -28,6 +28,7 @@ pub use target::{OutputKind, Target};
 use crate::error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_gnn::ops::GnnBackend;
+use edgecut_settings::unknown;
 use std::fmt;
 
 /// A loss of the outputs for seeds, compared with their targets.
@@ -128,7 +129,7 @@ macro_rules! losses {
             pub fn new(mut settings: LossSettings) -> Result<Self, String> {
                 let loss = match settings.name() {
                     $($loss::NAME => $loss::with_settings(&mut settings)?.into(),)*
-                    other => return Err(format!("unknown loss {other:?}: expected {}", names(Self::ALL))),
+                    other => return Err(unknown("loss", other, &[$($loss::NAME),*])),
                 };
                 settings.finish()?;
                 Ok(loss)
@@ -246,9 +247,4 @@ impl std::str::FromStr for AnyLoss {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::new(text.parse()?)
     }
-}
-
-/// Returns names as a list of alternatives.
-fn names(all: &[(&str, &str)]) -> String {
-    all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }

@@ -4,6 +4,7 @@ use super::output_rows::OutputRows;
 use super::registry;
 use crate::loss::{OutputKind, Target};
 use edgecut_cluster::{ClusterError, ProcessGroup};
+use edgecut_settings::unknown;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -165,19 +166,18 @@ impl<'de> Deserialize<'de> for Metric {
 
 /// The error of parsing an unknown metric.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("unknown metric {name:?}: expected {expected}")]
-pub struct ParseMetricError {
-    name: String,
-    expected: String,
-}
+#[error("{0}")]
+pub struct ParseMetricError(String);
 
 impl FromStr for Metric {
     type Err = ParseMetricError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let names = || Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
-        let found = Self::all().find(|metric| metric.name() == name);
-        found.ok_or_else(|| ParseMetricError { name: name.to_owned(), expected: names() })
+        if let Some(metric) = Self::all().find(|metric| metric.name() == name) {
+            return Ok(metric);
+        }
+        let names: Vec<&str> = Self::all().map(Self::name).collect();
+        Err(ParseMetricError(unknown("metric", name, &names)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields, SampleError, SamplerConfig, TimeAttr};
 use edgecut_graph::{Meta, NodeTypeId};
+use edgecut_settings::suggestion;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -163,10 +164,13 @@ impl GraphSchema {
             if embeddings[..at].iter().any(|before| before.node_type == *name) {
                 return Err(ModelError::Schema { what: format!("`node_embeddings` names node type {name} twice") });
             }
-            let all = self.node_types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
+            let all = self.node_types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>();
+            let hint = suggestion(name, all.iter().copied());
+            let all = all.join(", ");
             let Some(nodes) = self.node_types.iter_mut().find(|nodes| nodes.name == *name) else {
-                let what =
-                    format!("`node_embeddings` names node type {name}, which does not exist: choose one of {all}");
+                let what = format!(
+                    "`node_embeddings` names node type {name}, which does not exist{hint}: choose one of {all}"
+                );
                 return Err(ModelError::Schema { what });
             };
             nodes.embedding_dim = match embedding.dim {

@@ -187,13 +187,16 @@ fn rejects_other_metadata() {
         })
         .1
     };
-    assert!(matches!(set("format", "pt"), ModelFileError::Metadata { key: "format", .. }));
+    let error = set("format", "pt");
+    assert!(matches!(error, ModelFileError::Metadata { key: "format", .. }));
+    assert!(error.to_string().contains("its metadata format is pt, expected "), "{error}");
     assert!(matches!(set("version", "2"), ModelFileError::Metadata { key: "version", .. }));
     assert!(matches!(set("config", "{}"), ModelFileError::Config { .. }));
     let (_, error) = damaged(|parts| {
         parts.1.remove("config");
     });
     assert!(matches!(error, ModelFileError::Metadata { key: "config", found: None, .. }));
+    assert!(error.to_string().ends_with("its metadata has no config, expected a model configuration"), "{error}");
     let zero = NetworkConfig::stack(config().kind, 3, 5, 0, 2);
     let (_, error) = damaged(|parts| {
         parts.1.insert("config".to_owned(), serde_json::to_string(&zero).expect("JSON"));

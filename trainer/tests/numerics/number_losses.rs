@@ -120,7 +120,7 @@ fn the_default_loss_follows_the_targets() {
         ("huber:delta=0", "`delta` 0 of the loss huber is not a finite number above 0"),
         ("huber:delta=x", "`delta` x of the loss huber: invalid float literal"),
         ("huber:beta=1", "the loss huber has no setting `beta`: leave it out"),
-        ("hinge", "unknown loss \"hinge\": expected cross-entropy, focal, bce, mse, mae, huber"),
+        ("hinge", "unknown loss \"hinge\": expected cross-entropy, focal, bce, mse, mae or huber"),
     ] {
         assert_eq!(wrong.parse::<AnyLoss>(), Err(expected.to_owned()));
     }

@@ -1,7 +1,7 @@
 //! The names of the files and folders of `.npy` arrays.
 
 use crate::GraphError;
-use crate::near_names::near_name;
+use edgecut_settings::near_name;
 use std::path::{Path, PathBuf};
 
 /// The folders that contain one folder per node type and per edge type.

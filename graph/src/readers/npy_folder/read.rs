@@ -7,13 +7,13 @@ use super::integers::{Integers, little_endian, read_mask};
 use super::targets::read_targets;
 use crate::dataset::{Dataset, NodeData, Split, Splits};
 use crate::memory::{Buffer, Workspace};
-use crate::near_names::suggestion;
 use crate::npy::{NpyElement, StoredArray, npy_shape};
 use crate::parallel;
 use crate::readers::row_count::RowCount;
 use crate::readers::splits::{checked_split, count_classes};
 use crate::scan::first_position;
 use crate::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, GraphError, NodeTypeId};
+use edgecut_settings::suggestion;
 use std::path::{Path, PathBuf};
 
 /// Reads a homogeneous graph from a folder of `.npy` arrays.

@@ -5,7 +5,7 @@ use crate::exit::UsageError;
 use crate::settings::named::{Named, ParseError};
 use crate::settings::shared_flags::{as_text, as_text_if_given};
 use clap::Args;
-use edgecut_graph::suggestion;
+use edgecut_settings::suggestion;
 use edgecut_trainer::ScoringConfig;
 use edgecut_trainer::loss::{AnyLoss, ClassWeights, CrossEntropy, Loss, LossSettings};
 use edgecut_trainer::metrics::{Metric, MetricList, Threshold};

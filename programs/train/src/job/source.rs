@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use edgecut_cluster::{ServiceConfig, with_causes};
 use edgecut_dist_sampler::ServerList;
 use edgecut_graph::readers::{DatasetSource, is_dataset, why_no_dataset, why_unreadable};
-use edgecut_graph::{FeatureDtypes, HoldOut, META_FILE, Meta, Provenance};
+use edgecut_graph::{FeatureDtypes, HoldOut, META_FILE, Meta, Provenance, remedy_without_parts};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -89,8 +89,8 @@ impl Source {
             bail!("--dataset-root-dir: {why}");
         }
         Err(anyhow!(
-            "--dataset-root-dir: {why}. Nor is it a partitioned graph, because {META_FILE} is missing: pass the N-parts \
-             folder that partition-graph wrote"
+            "--dataset-root-dir: {why}. Nor is it a partitioned graph, because {META_FILE} is missing: {}",
+            remedy_without_parts(dir)
         ))
     }
 

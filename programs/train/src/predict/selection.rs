@@ -3,10 +3,11 @@
 use super::args::PredictArgs;
 use crate::job::graph_session::GraphSession;
 use crate::node_ids::{IdFileForm, NodeIdFile};
-use anyhow::Context;
+use anyhow::bail;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, NodeFields};
-use edgecut_graph::{NodeTypeId, Split};
+use edgecut_graph::{NodeTypeId, Split, near_path};
+use edgecut_settings::suggestion;
 use edgecut_trainer::loss::Target;
 use edgecut_trainer::multi::{KnownNodes, TargetLabel};
 use std::collections::BTreeSet;
@@ -43,8 +44,13 @@ impl Selection {
         if let Some(split) = split {
             return Ok(Self::Split(split));
         }
+        if !Path::new(text).exists() {
+            let near = suggestion(text, ["all", "train", "valid", "test"]);
+            let near = near_path(Path::new(text)).map_or(near, |file| format!(" (did you mean {}?)", file.display()));
+            bail!("--nodes {text}: there is no such file{near}: give all, train, valid, test or a file of ids");
+        }
         let file = NodeIdFile::read("--nodes", Path::new(text), IdFileForm::Nodes, args.row_numbers);
-        file.map(Self::Listed).context("expected all, train, valid, test or a file of ids")
+        file.map(Self::Listed)
     }
 
     /// Returns the checksum of the listed ids, which must be equal on all ranks.

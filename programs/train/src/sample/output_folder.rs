@@ -26,6 +26,9 @@ pub(crate) fn prepare(
     overwrite: bool,
 ) -> anyhow::Result<OldOutputs> {
     let name = dir.display().to_string();
+    if dir.exists() && !dir.is_dir() {
+        bail!("--out {name}: it is a file: choose a folder");
+    }
     std::fs::create_dir_all(dir).with_context(|| format!("create {name}"))?;
     remove_abandoned_in(dir, |file| file.to_str().is_some_and(&is_output)).context(name.clone())?;
     let mut files = Vec::new();

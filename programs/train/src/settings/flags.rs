@@ -167,7 +167,7 @@ mod tests {
     fn values_are_checked_when_they_are_parsed() {
         for (line, what) in [
             ("node --hidden-channels 0", "'--hidden-channels <N>': 0 is not in 1..=4294967295"),
-            ("node --hidden-channels x", "'--hidden-channels <N>': invalid digit found in string"),
+            ("node --hidden-channels x", "'--hidden-channels <N>': \"x\" is not a whole number"),
             ("node --num-epochs 0", "'--num-epochs <N>': 0 is not in 1..18446744073709551615"),
             ("node --lr=-1", "'--lr <X>': -1 is not a finite number ≥ 0"),
             ("node --grad-clip 0", "'--grad-clip <NORM>': 0 is not above 0"),

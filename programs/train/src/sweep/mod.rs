@@ -106,12 +106,25 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         std::fs::create_dir_all(dir).with_context(|| format!("--out: make the folder {}", dir.display()))?;
     }
     // A run without a score would train to its end before it fails.
+    let num_runs = flags.len();
+    let mut wrong = Vec::new();
     for flags in &flags {
-        if let Some(why) = task_of(&words_of(args, flags)).and_then(|task| task.args().why_no_score()) {
-            return Err(UsageError(why.into()).into());
+        match task_of(&words_of(args, flags)) {
+            Ok(task) => {
+                if let Some(why) = task.args().why_no_score() {
+                    return Err(UsageError(why.into()).into());
+                }
+            }
+            Err(error) => wrong.push(error),
         }
     }
-    let num_runs = flags.len();
+    // A flag that all runs have is wrong. Otherwise the table shows which runs fail.
+    if wrong.len() == num_runs
+        && let Some(error) = wrong.first()
+    {
+        let text = error.to_string();
+        return Err(UsageError(text.trim_start_matches("error: ").trim_end().to_owned()).into());
+    }
     let mut runs = Vec::with_capacity(num_runs);
     for (run_number, flags) in (1..).zip(flags) {
         let run = train(args, task, &launcher, run_number, flags)?;

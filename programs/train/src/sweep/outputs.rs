@@ -24,11 +24,13 @@ pub(super) struct RunOutputs {
     pub(super) model: Option<PathBuf>,
 }
 
-/// Parses the flags of a run, the first of which is the name of a task. Returns `None` if they cannot be parsed: the run itself
-/// reports the error.
-pub(super) fn task_of(words: &[OsString]) -> Option<TaskCommand> {
+/// Parses the flags of a run, the first of which is the name of a task.
+///
+/// # Errors
+/// Flags that cannot be parsed.
+pub(super) fn task_of(words: &[OsString]) -> Result<TaskCommand, clap::Error> {
     let words = std::iter::once("train".into()).chain(words.iter().cloned());
-    Some(parse_words::<TaskLine>(words, &DIALECT).ok()?.args.task)
+    Ok(parse_words::<TaskLine>(words, &DIALECT)?.args.task)
 }
 
 impl RunOutputs {
@@ -37,7 +39,8 @@ impl RunOutputs {
     ///
     /// Flags that cannot be parsed give no files.
     pub(super) fn new(words: &[OsString], number: usize, metrics: Option<PathBuf>) -> Self {
-        let Some(task) = task_of(words) else { return Self::default() };
+        // The run itself reports the error.
+        let Ok(task) = task_of(words) else { return Self::default() };
         let Some(RunArgs { output, checkpoints, .. }) = task.args().flags().training else {
             return Self::default();
         };

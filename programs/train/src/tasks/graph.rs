@@ -323,7 +323,7 @@ fn settings_of(conv: &ConvArgs<OnGraphs>, config: &GraphTrainingConfig, saved: &
     if let Some(pooling) = saved.pooling {
         settings.push(Setting::new("pooling", config.pooling, pooling.aggregation));
     }
-    settings.push(Setting::new("readout", format!("{:?}", config.readout), format!("{:?}", saved.readout)));
+    settings.push(Setting::new("readout", config.readout, saved.readout));
     settings.push(Setting::new("no_edge_features", config.no_edge_features, !saved.graph.has_edge_features()));
     settings.push(Setting::new("no_batch_norm", !config.batch_norm, !saved.batch_norm));
     settings.push(Setting::new("residual", config.residual, saved.residual));

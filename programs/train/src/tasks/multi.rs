@@ -17,6 +17,7 @@ use clap::Args;
 use edgecut_cli::result;
 use edgecut_dist_sampler::{DistGraph, DistRows};
 use edgecut_graph::{Meta, NodeTypeId};
+use edgecut_settings::suggestion;
 use edgecut_trainer::inference::{Neighborhoods, PredictionConfig, PredictionJob};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
 use edgecut_trainer::metrics::{Metric, MetricList, Threshold};
@@ -205,7 +206,10 @@ fn find<'a>(targets: &'a mut [TargetConfig], flag: &str, name: &str) -> Result<&
     }
     match found[..] {
         [only] => Ok(&mut targets[only]),
-        _ => Err(format!("{flag} {name}: there is no such target: choose one of {}", names.join(", "))),
+        _ => {
+            let hint = suggestion(name, names.iter().map(String::as_str));
+            Err(format!("{flag} {name}: there is no such target{hint}: choose one of {}", names.join(", ")))
+        }
     }
 }
 

@@ -1,25 +1,51 @@
 //! Names that are close to a misspelled one.
 
+/// Prefixes that reverse the meaning of a word.
+const NEGATIONS: [&str; 8] = ["no_", "not_", "without_", "un", "non", "dis", "de", "in"];
+/// Words of opposite meaning, some of which differ in few letters.
+const OPPOSITES: [(&str, &str); 18] = [
+    ("min", "max"),
+    ("first", "last"),
+    ("in", "out"),
+    ("input", "output"),
+    ("source", "dest"),
+    ("source", "target"),
+    ("src", "dst"),
+    ("train", "test"),
+    ("before", "after"),
+    ("start", "end"),
+    ("add", "remove"),
+    ("load", "save"),
+    ("include", "exclude"),
+    ("with", "without"),
+    ("left", "right"),
+    ("head", "tail"),
+    ("row", "column"),
+    ("earliest", "latest"),
+];
+
 /// Returns the known name that is nearest to `name`, if few letters differ and no other name is as near.
 ///
 /// Names that differ in case, in `-`, `_` and spaces only, or by one prefix or suffix of three letters or more, are near as
-/// well.
+/// well. A name with the opposite meaning is not near, even if only two letters differ.
 ///
 /// ```
-/// use edgecut_graph::near_name;
+/// use edgecut_settings::near_name;
 /// assert_eq!(near_name("tyme_col", ["time_col", "weight_col"]), Some("time_col"));
 /// assert_eq!(near_name("itm", ["item", "user"]), Some("item"));
 /// assert_eq!(near_name("author", ["paper", "venue"]), None);
 /// assert_eq!(near_name("x3", ["x1", "x2"]), None);
+/// assert_eq!(near_name("max_rows", ["min_rows"]), None);
 /// ```
 pub fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut nearest: Option<(usize, &str)> = None;
     let mut is_tied = false;
     for candidate in known {
-        if candidate == name || differ_in_digits(name, candidate) {
+        let [given, known] = [plain(name), plain(candidate)];
+        if candidate == name || differ_in_digits(name, candidate) || are_opposite(&given, &known) {
             continue;
         }
-        let Some(distance) = distance(&plain(name), &plain(candidate)) else { continue };
+        let Some(distance) = distance(&given, &known) else { continue };
         match nearest {
             Some((least, _)) if distance > least => {}
             Some((least, _)) if distance == least => is_tied = true,
@@ -35,12 +61,48 @@ pub fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Op
 /// Returns the end of an error about an unknown name, which is empty if no known name is near.
 ///
 /// ```
-/// use edgecut_graph::suggestion;
+/// use edgecut_settings::suggestion;
 /// assert_eq!(suggestion("itm", ["item"]), " (did you mean item?)");
 /// assert_eq!(suggestion("author", ["item"]), "");
 /// ```
 pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     near_name(name, known).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+}
+
+/// Returns an error about an unknown word, with the word that is probably meant and all known words.
+///
+/// ```
+/// use edgecut_settings::unknown;
+/// assert_eq!(unknown("rule", "plane", &["plain", "fast"]), "unknown rule \"plane\" (did you mean plain?): expected plain or fast");
+/// ```
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    let hint = suggestion(name, known.iter().copied());
+    format!("unknown {what} {name:?}{hint}: expected {}", one_of(known))
+}
+
+/// Joins words as in `mean, sum or max`.
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [others @ .., last] => format!("{} or {last}", others.join(", ")),
+    }
+}
+
+/// Returns true for plain names that differ in a negation, or in words of opposite meaning.
+fn are_opposite(one: &[char], other: &[char]) -> bool {
+    let [one, other]: [String; 2] = [one, other].map(|name| name.iter().collect());
+    for negation in NEGATIONS {
+        if one.strip_prefix(negation) == Some(other.as_str()) || other.strip_prefix(negation) == Some(one.as_str()) {
+            return true;
+        }
+    }
+    let [ours, theirs]: [Vec<&str>; 2] = [&one, &other].map(|name| name.split('_').collect());
+    ours.len() == theirs.len()
+        && ours
+            .iter()
+            .zip(&theirs)
+            .any(|(word, other)| OPPOSITES.iter().any(|pair| *pair == (*word, *other) || *pair == (*other, *word)))
 }
 
 /// Returns true for names such as `part1` and `part2`, which are meant to differ.
@@ -112,6 +174,13 @@ mod tests {
             ("item_c", vec!["item_a", "item_b"], None),
             ("item", vec!["item"], None),
             ("paper-2020", vec!["paper-2019"], None),
+            // The opposite is not meant.
+            ("max-rows", vec!["min-rows"], None),
+            ("undirected", vec!["directed"], None),
+            ("no-shuffle", vec!["shuffle"], None),
+            ("src_col", vec!["dst_col"], None),
+            ("num-neighbours", vec!["num-neighbors", "num-negatives"], Some("num-neighbors")),
+            ("max-rosw", vec!["min-rows", "max-rows"], Some("max-rows")),
         ] {
             assert_eq!(near_name(name, known.iter().copied()), expected, "{name}");
         }

@@ -1,0 +1,149 @@
+//! Notes and warnings about data from which a model would learn little.
+
+use crate::table_files::{Folder, arrays};
+use serde_json::{Value, json};
+
+const LARGE: &str = "note: features with large numbers: ";
+const ONE_WAY: &str = "warning: no edge leads to ";
+
+/// Writes tables of users with times and amounts, and of their purchases.
+fn shop(folder: &Folder) {
+    let mut users = "id,joined,seen,share,amount,y\n".to_owned();
+    let mut buys = "who,what\n".to_owned();
+    for row in 0..20 {
+        let joined = format!("20{:02}-01-31", 10 + row);
+        users += &format!("u{row},{joined},{},0.{row:02},{},{}\n", 1_700_000_000 + row, row * 1000, row % 2);
+        buys += &format!("u{row},i{}\n", row % 3);
+    }
+    folder.write("users.csv", users);
+    folder.write("buys.csv", buys);
+}
+
+fn conf(features: &Value) -> String {
+    let labels = json!([{"task_type": "classification", "label_col": "y"}]);
+    json!({
+        "nodes": [{"node_type": "user", "node_id_col": "id", "files": "users.csv", "features": features, "labels": labels}],
+        "edges": [{"relation": ["user", "buys", "item"], "files": "buys.csv", "source_id_col": "who", "dest_id_col": "what"}]
+    })
+    .to_string()
+}
+
+/// Returns a feature of dates.
+fn date(more: Value) -> Value {
+    let mut transform = json!({"name": "date"});
+    transform.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"feature_col": "joined", "transform": transform})
+}
+
+#[test]
+fn large_numbers_are_named_with_their_remedy() {
+    let folder = Folder::new();
+    shop(&folder);
+    let z_score = json!({"name": "z_score"});
+    let seen = "seen of nodes[0] (1700000000 to 1700000000)";
+    for (name, features, expected) in [
+        ("small", json!([{"feature_col": "share"}]), vec![]),
+        (
+            "seconds",
+            json!([{"feature_col": "share"}, {"feature_col": "seen"}]),
+            vec![seen, ": add transform: {name: z_score}\n"],
+        ),
+        (
+            "days",
+            json!([date(json!({}))]),
+            vec!["joined of nodes[0] (0 to 6940)", ": add scale: true to the transform date\n"],
+        ),
+        (
+            "both",
+            json!([date(json!({})), {"feature_col": "amount"}]),
+            vec!["amount of nodes[0] (0 to 19000), joined", "z_score}, or add scale"],
+        ),
+        (
+            "scaled",
+            json!([date(json!({"scale": true, "outputs": ["age", "year"]})), {"feature_col": "seen", "transform": z_score}]),
+            vec![],
+        ),
+    ] {
+        folder.write("graph.json", conf(&features));
+        let (_, stderr) = folder.made(name, &["--add-reverse-edges"]);
+        assert_eq!(stderr.matches(LARGE).count(), usize::from(!expected.is_empty()), "{name}: {stderr}");
+        for text in expected {
+            assert!(stderr.contains(text), "{name}: {stderr}");
+        }
+    }
+    // Saved means and deviations apply to new data, and nothing is noted about transforms that are given.
+    let saved = folder.path("scaled");
+    let (_, stderr) = folder.made("again", &["--add-reverse-edges", "--transforms", saved.to_str().unwrap()]);
+    assert!(!stderr.contains(LARGE), "{stderr}");
+    assert!(arrays(&folder.path("scaled")) == arrays(&folder.path("again")));
+    let transforms = std::fs::read_to_string(saved.join("transforms.json")).unwrap();
+    assert!(transforms.contains("\"scale\": [") && transforms.contains("\"std\": "), "{transforms}");
+}
+
+#[test]
+fn unknown_scales_are_refused() {
+    let folder = Folder::new();
+    shop(&folder);
+    for (transform, why) in [
+        (
+            json!({"name": "date", "scale": true, "outputs": ["hour"], "cyclic": true}),
+            "scale: all outputs are between -1 and 1",
+        ),
+        (json!({"name": "date", "scale": true, "outputs": ["age", "hour"]}), "an output has the standard deviation 0"),
+        (json!({"name": "date", "scales": true}), "scales: unknown key (did you mean scale?)"),
+    ] {
+        folder.write("graph.json", conf(&json!([{"feature_col": "joined", "transform": transform}])));
+        let error = folder.fails(&[]);
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn columns_of_ids_as_labels_are_pointed_out() {
+    let folder = Folder::new();
+    shop(&folder);
+    let mut users = std::fs::read_to_string(folder.path("users.csv")).unwrap();
+    users += "u20,2030-01-31,0,0,0,1\n";
+    folder.write("users.csv", users);
+    for (column, is_noted) in [("joined", true), ("y", false)] {
+        let label = json!({"task_type": "classification", "label_col": column, "split_pct": [1, 0, 0]});
+        let mut of_column: Value = serde_json::from_str(&conf(&json!([]))).unwrap();
+        of_column["nodes"][0]["labels"] = json!([label]);
+        folder.write("graph.json", of_column.to_string());
+        let (_, stderr) = folder.made(column, &["--add-reverse-edges"]);
+        let note = "note: nodes[0], column joined: 21 different labels in 21 rows, each of which is a class";
+        assert_eq!(stderr.contains(note), is_noted, "{stderr}");
+    }
+}
+
+#[test]
+fn edges_in_one_direction_of_graphs_with_types_are_pointed_out_once() {
+    let folder = Folder::new();
+    shop(&folder);
+    folder.write("graph.json", conf(&json!([{"feature_col": "share"}])));
+    for (name, flags, expected) in [
+        (
+            "one-way",
+            &[][..],
+            Some(
+                "20 of 20 nodes of type user, so they receive no messages: add the reverses of all edges by --add-reverse-edges",
+            ),
+        ),
+        ("both", &["--add-reverse-edges"], None),
+    ] {
+        let (_, stderr) = folder.made(name, flags);
+        assert_eq!(stderr.matches(ONE_WAY).count(), usize::from(expected.is_some()), "{name}: {stderr}");
+        assert!(expected.is_none_or(|text| stderr.contains(text)), "{name}: {stderr}");
+    }
+    // A share decides: a recommendation of 9 users is not enough, one of 10 is.
+    for (num_recommended, is_warned) in [(9, true), (10, false)] {
+        let rows: Vec<String> = (0..num_recommended).map(|row| format!("i0,u{row}\n")).collect();
+        folder.write("to.csv", format!("what,who\n{}", rows.concat()));
+        let mut with_both: Value = serde_json::from_str(&conf(&json!([]))).unwrap();
+        let to = json!({"relation": ["item", "to", "user"], "files": "to.csv", "source_id_col": "what", "dest_id_col": "who"});
+        with_both["edges"].as_array_mut().unwrap().push(to);
+        folder.write("graph.json", with_both.to_string());
+        let (_, stderr) = folder.made(&format!("{num_recommended}"), &[]);
+        assert_eq!(stderr.contains(ONE_WAY), is_warned, "{stderr}");
+    }
+}
