@@ -13,8 +13,8 @@ const SCHEMES: [&str; 4] = ["s3", "gs", "az", "file"];
 /// The flags of programs that read from object stores and write to them.
 #[derive(Clone, Debug, Default, Args)]
 pub struct StoreArgs {
-    /// Folder for local copies of what s3://, gs:// and az:// URLs name [default: EDGECUT_CACHE_DIR, or edgecut in
-    /// XDG_CACHE_HOME or ~/.cache]
+    /// Folder for local copies of what s3://, gs:// and az:// URLs name, and for compiled kernels of GPUs [default:
+    /// EDGECUT_CACHE_DIR, or edgecut in XDG_CACHE_HOME or ~/.cache]
     #[arg(long, alias = "cache_dir", value_name = "DIR", env = "EDGECUT_CACHE_DIR", hide_env = true)]
     pub cache_dir: Option<PathBuf>,
     /// The flags whose values are local paths in place of URLs, as ID=URL. The program itself adds them.

@@ -11,12 +11,16 @@
 mod cuda;
 mod device;
 #[cfg(feature = "cuda")]
+mod kernel_cache;
+#[cfg(feature = "cuda")]
 pub mod kernels;
 #[cfg(feature = "cuda")]
 mod nccl;
 mod resolve;
 
 pub use device::{CudaGpu, DeviceChoice, DeviceError, Resolved, noted_failure, watch_panics};
+#[cfg(feature = "cuda")]
+pub use kernel_cache::keep_kernels;
 #[cfg(feature = "cuda")]
 pub use nccl::{NcclConfig, NcclError, NcclGroup};
 pub use resolve::resolve;

@@ -243,13 +243,3 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 fn remove(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
-
-/// Returns the folder of local copies that the environment chooses.
-pub(crate) fn default_folder() -> PathBuf {
-    let cache = folder_in("XDG_CACHE_HOME").or_else(|| Some(folder_in("HOME")?.join(".cache")));
-    cache.unwrap_or_else(std::env::temp_dir).join("edgecut")
-}
-
-fn folder_in(variable: &str) -> Option<PathBuf> {
-    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
-}

@@ -17,6 +17,7 @@
 mod absent;
 #[cfg(feature = "clouds")]
 mod cache;
+mod cache_folder;
 #[cfg(feature = "clouds")]
 mod client;
 #[cfg(feature = "clouds")]
@@ -42,6 +43,7 @@ mod upload;
 
 #[cfg(not(feature = "clouds"))]
 pub use absent::{CopiesInUse, OutputRole, Snapshot, StoreError, StoreUrl, Stores};
+pub use cache_folder::default_cache_folder;
 #[cfg(feature = "clouds")]
 pub use error::StoreError;
 #[cfg(feature = "clouds")]

@@ -1,6 +1,7 @@
 //! The object stores that a process reads and writes.
 
-use crate::cache::{Copies, default_folder, remove_if_output};
+use crate::cache::{Copies, remove_if_output};
+use crate::cache_folder::default_cache_folder;
 use crate::client::connect;
 use crate::fetch::{Download, Snapshot};
 use crate::files::files_below;
@@ -67,7 +68,7 @@ impl Stores {
     /// [`StoreError::Runtime`].
     pub fn new(cache_dir: Option<&Path>, say: fn(&str)) -> Result<Self, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let cache = cache_dir.map_or_else(default_folder, Path::to_owned);
+        let cache = cache_dir.map_or_else(default_cache_folder, Path::to_owned);
         Ok(Self {
             runtime: runtime.map_err(|source| StoreError::Runtime { source })?,
             cache: std::path::absolute(&cache).map_err(StoreError::local(cache))?,

@@ -13,7 +13,7 @@ use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{
     DistEmbedding, DistGraph, EmbeddingConfig, SamplerConfig, ShardState, ShardValues, SparseAdam,
 };
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{GnnBackend, host_values};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -131,8 +131,7 @@ impl<B: AutodiffBackend> PulledRows<B> {
     pub(crate) fn take_gradients(&self, gradients: &mut B::Gradients) -> Result<Vec<Vec<f32>>, TrainError> {
         let of_table = |(_, _, rows): &(usize, Vec<u32>, Tensor<B, 2>)| {
             let Some(gradient) = rows.grad_remove(gradients) else { return Ok(Vec::new()) };
-            let data = gradient.into_data().convert::<f32>();
-            data.to_vec::<f32>().map_err(|e| TrainError::batch(format!("gradients of embeddings: {e:?}")))
+            Ok(host_values(gradient))
         };
         self.rows.iter().map(of_table).collect()
     }

@@ -7,7 +7,7 @@ use edgecut_cluster::{Cluster, ProcessGroup, ReduceOp};
 #[cfg(feature = "cuda")]
 use {
     burn::tensor::TensorData,
-    edgecut_gnn::Cuda,
+    edgecut_gnn::{Cuda, ops::host_values},
     edgecut_gpu::{NcclConfig, NcclGroup},
     std::any::Any,
     std::fmt,
@@ -170,9 +170,9 @@ impl GpuSum {
             return Ok(());
         }
         if let Some(leaders) = &mut self.leaders {
-            let mut values: Vec<f32> = flat.to_data().into_vec().expect("gradients are f32");
-            leaders.all_reduce(&mut values, ReduceOp::Sum)?;
-            *flat = Tensor::from_data(TensorData::new(values, [len]), &flat.device());
+            let mut gradients = host_values(flat.clone());
+            leaders.all_reduce(&mut gradients, ReduceOp::Sum)?;
+            *flat = Tensor::from_data(TensorData::new(gradients, [len]), &flat.device());
         }
         let buffer = primitive(flat);
         Ok(self.node.broadcast(&buffer.client, &buffer.handle, len, 0)?)

@@ -10,7 +10,7 @@ use burn::module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
-use edgecut_gnn::ops::consumed;
+use edgecut_gnn::ops::{consumed, host_values};
 
 /// Returns the number of float parameters of a module, including running statistics.
 pub fn num_parameters<B: Backend, M: Module<B>>(module: &M) -> usize {
@@ -93,10 +93,9 @@ pub(crate) fn read_together<B: Backend>(pieces: Vec<Tensor<B, 1>>) -> Vec<f32> {
     if pieces.is_empty() {
         return Vec::new();
     }
-    // A backend may compute in another precision.
-    let data = Tensor::cat(pieces, 0).into_data().convert::<f32>();
+    let all = host_values(Tensor::cat(pieces, 0));
     consumed();
-    data.into_vec().expect("the data has been converted to f32")
+    all
 }
 
 /// Converts a flat vector to the gradients for an optimizer, the inverse of [`flatten_gradients`].
@@ -157,7 +156,7 @@ pub fn flatten_parameters<B: Backend, M: Module<B>>(module: &M) -> Vec<f32> {
     struct Flatten(Vec<f32>);
     impl<B: Backend> ModuleVisitor<B> for Flatten {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-            extend_from(&mut self.0, param.val().into_data());
+            self.0.extend(host_values(param.val()));
         }
     }
     let mut visitor = Flatten(Vec::with_capacity(num_parameters(module)));
@@ -207,7 +206,7 @@ pub fn flatten_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) 
     impl<B: AutodiffBackend> ModuleVisitor<B> for Flatten {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
             if !param.is_require_grad() {
-                extend_from(&mut self.0, param.val().into_data());
+                self.0.extend(host_values(param.val()));
             }
         }
     }
@@ -254,15 +253,6 @@ pub fn load_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(
 
 fn check_length(flat: &[f32], expected: usize) -> Result<(), FlatLengthError> {
     if flat.len() == expected { Ok(()) } else { Err(FlatLengthError { given: flat.len(), expected }) }
-}
-
-/// Appends a tensor's elements in row-major order.
-fn extend_from(flat: &mut Vec<f32>, data: TensorData) {
-    match data.as_slice::<f32>() {
-        Ok(values) => flat.extend_from_slice(values),
-        // The backend computes in another precision.
-        Err(_) => flat.extend(data.iter::<f32>()),
-    }
 }
 
 /// Takes a tensor off the front of a flat vector. The caller has checked the vector's length.

@@ -36,6 +36,7 @@ mod edge_rows;
 mod edge_weights;
 mod gnn_backend;
 mod gnn_kernels;
+mod host_values;
 mod linear;
 mod ndarray;
 mod operation;
@@ -69,6 +70,7 @@ pub use edge_rows::{
 pub use edge_weights::EdgeWeights;
 pub use gnn_backend::{AutodiffGnnBackend, GnnBackend, constant};
 pub use gnn_kernels::GnnKernels;
+pub use host_values::host_values;
 pub use linear::matmul;
 pub use linear::{Activation, Linear, linear};
 pub use pooling::{Segments, pool};

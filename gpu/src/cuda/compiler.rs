@@ -78,6 +78,11 @@ impl Compiler {
         }
     }
 
+    /// Returns the compiler's CUDA version, major and minor.
+    pub(crate) fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
     /// Checks that the driver can load the compiler's output. CubeCL compiles to PTX, which only a driver of the same
     /// or a newer CUDA version loads.
     pub(crate) fn check_driver(&self, driver: (u32, u32)) -> Result<(), DeviceError> {

@@ -4,7 +4,7 @@ use crate::error::TrainError;
 use crate::graph::{GraphBatchOptions, graph_batches};
 use crate::models::{GraphClassifier, Mode, Network, NetworkConfig};
 use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, Packing};
-use edgecut_gnn::ops::{GnnBackend, consumed};
+use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub fn predict_graphs<B: GnnBackend>(
             WantedGraphRows::Logits => GraphClassifier::forward(model, input, Mode::Eval),
             WantedGraphRows::Pooled => model.pooled(input, Mode::Eval),
         };
-        values.extend(rows.map_err(TrainError::batch)?.into_data().iter::<f32>());
+        values.extend(host_values(rows.map_err(TrainError::batch)?));
         consumed();
     }
     Ok(values)

@@ -14,7 +14,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistRows, Fanout, RowsWriter, SamplerConfig};
 use edgecut_gnn::nn::EdgeWeighting;
-use edgecut_gnn::ops::{GnnBackend, consumed};
+use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
 use edgecut_graph::{Meta, NodeTypeId};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -248,10 +248,10 @@ pub(crate) fn write_rows<B: GnnBackend>(
         // Batches that read rows in place of features have no nodes with embeddings.
         let mut batch = embeddings.fill(batch??, device)?;
         if let Some(input) = batch.take_input() {
-            let rows = compute(input).map_err(TrainError::batch)?.into_data();
+            let rows = compute(input).map_err(TrainError::batch)?;
+            let rows = host_values(rows);
             consumed();
-            let rows = rows.convert::<f32>();
-            writer.push(rows.as_slice().map_err(|error| TrainError::batch(format!("{error:?}")))?)?;
+            writer.push(&rows)?;
         }
         // Meeting at every step bounds the wait for a slow rank to the time of one batch.
         world.barrier()?;

@@ -9,7 +9,7 @@ use crate::models::{LayeredModel, LinkModel, LinkModelConfig};
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_sampler::{DistGraph, DistRows};
 use edgecut_gnn::nn::{EdgeEnd, LinkQueries};
-use edgecut_gnn::ops::{GnnBackend, consumed};
+use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta, NodeTypeId};
 use std::sync::Arc;
 
@@ -119,9 +119,9 @@ impl LinkEnds {
         let graph = self.node();
         let destinations = graph.handle().block_on(graph.find_originals(self.dst.node_type(), destinations))?;
         let rows = Tensor::from_data(pulled(&self.dst, &destinations)?, device);
-        let scores = model.decoder.score_own(&queries, rows).into_data();
+        let scores = host_values(model.decoder.score_own(&queries, rows));
         consumed();
-        Ok(scores.iter::<f32>().collect())
+        Ok(scores)
     }
 
     /// Returns the queries of sources, which are ids of the dataset.

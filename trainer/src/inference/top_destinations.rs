@@ -9,7 +9,7 @@ use crate::models::LinkModel;
 use burn::tensor::Tensor;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistGraph, NodeFields};
-use edgecut_gnn::ops::{GnnBackend, consumed};
+use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
 use edgecut_graph::EdgeTypeId;
 use edgecut_graph::rng::{CounterRng, combine};
 use rayon::prelude::*;
@@ -224,9 +224,8 @@ impl TopDestinations {
         for block in self.ranked.chunks(self.candidates_at_once) {
             let nodes: Vec<u32> = block.iter().map(|&at| self.candidates[at as usize]).collect();
             let rows = Tensor::<B, 2>::from_data(self.ends.destination_rows(&nodes)?, device);
-            let scores = model.decoder.score_all(&queries, rows).into_data().convert::<f32>();
+            let scores = host_values(model.decoder.score_all(&queries, rows));
             consumed();
-            let scores = scores.as_slice::<f32>().map_err(|error| TrainError::batch(format!("{error:?}")))?;
             let select = |((best, &source), scores): ((&mut Best, &u32), &[f32])| {
                 // The known positions and the columns ascend, so one pass over both skips the known destinations.
                 let mut known = self.known.of_source(source, block[0]).peekable();

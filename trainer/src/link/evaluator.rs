@@ -28,7 +28,7 @@ use edgecut_dist_loader::{
     NegativeSampling, Negatives,
 };
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
-use edgecut_gnn::ops::{GnnBackend, consumed};
+use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
 use edgecut_graph::{EdgeTypeId, Split};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -367,9 +367,9 @@ fn judge<B: GnnBackend>(
     debug_assert!(matches!(batch.negatives, NegativeRows::OfEach { .. }));
     for ScoredEdges { positive, negatives, .. } in scores(model, input, batch, Mode::Eval, false)?.groups {
         let [edges, num] = negatives.dims();
-        let positive: Vec<f32> = positive.into_data().iter::<f32>().collect();
+        let positive = host_values(positive);
         consumed();
-        let negatives: Vec<f32> = if num > 0 { negatives.into_data().iter::<f32>().collect() } else { Vec::new() };
+        let negatives: Vec<f32> = if num > 0 { host_values(negatives) } else { Vec::new() };
         for edge in 0..edges {
             judged.add(positive[edge], &negatives[edge * num..(edge + 1) * num]);
         }

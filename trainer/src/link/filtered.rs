@@ -13,7 +13,7 @@ use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::nn::EdgeEnd;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{GnnBackend, host_values};
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -182,7 +182,7 @@ fn rank_chunk<B: GnnBackend>(
     let scores: Vec<f32> = if own.is_empty() {
         Vec::new()
     } else {
-        model.decoder.score_all(&queries, candidates.rows.clone()).into_data().iter::<f32>().collect()
+        host_values(model.decoder.score_all(&queries, candidates.rows.clone()))
     };
     let row = |edge: usize| &scores[edge * own.len()..(edge + 1) * own.len()];
     let positions: Vec<Option<usize>> = edges.iter().map(|edge| own.binary_search(&edge.target).ok()).collect();

@@ -14,7 +14,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistRows, RowsWriter};
 use edgecut_gnn::nn::EdgeEnd;
-use edgecut_gnn::ops::{GnnBackend, consumed};
+use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -192,7 +192,7 @@ impl<B: GnnBackend> RowScorer<'_, B> {
             let queries = model.decoder.query(given, &types, EdgeEnd::Destination);
             for candidates in candidates.chunks(CANDIDATES_AT_ONCE) {
                 let rows = Tensor::<B, 2>::from_data(pulled(dst_rows, candidates)?, device);
-                scores.extend(model.decoder.score_own(&queries, rows).into_data().iter::<f32>());
+                scores.extend(host_values(model.decoder.score_own(&queries, rows)));
                 consumed();
             }
         }

@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use edgecut_gnn::ops::host_values;
 use thiserror::Error;
 
 /// The loss of the seeds of a batch.
@@ -43,7 +44,7 @@ impl<B: Backend> LossSum<B> {
 
     /// Returns the number of correct predictions. Waits for the device.
     pub fn num_correct(&self) -> usize {
-        self.totals.clone().into_data().iter::<f64>().nth(1).unwrap_or(0.0) as usize
+        host_values(self.totals.clone()).get(1).copied().unwrap_or(0.0) as usize
     }
 }
 

@@ -3,6 +3,7 @@
 use super::decision::Decision;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use edgecut_gnn::ops::host_values;
 
 /// The outputs of a model for some seeds, `[num_seeds, columns]`, row by row.
 ///
@@ -77,5 +78,5 @@ pub fn class_of(logits: &[f32]) -> Option<i64> {
 
 /// Copies the outputs of a model from its device.
 pub(crate) fn host_rows<B: Backend>(outputs: &Tensor<B, 2>) -> Vec<f32> {
-    outputs.clone().into_data().iter::<f32>().collect()
+    host_values(outputs.clone())
 }

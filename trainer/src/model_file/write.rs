@@ -14,6 +14,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_gnn::nn::PygLayer;
+use edgecut_gnn::ops::host_values;
 use edgecut_output::write_output;
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError};
@@ -188,7 +189,7 @@ impl<B: Backend> ModuleVisitor<B> for Collect {
         // Matrices are `[in_channels, out_channels]` in memory. The file has them transposed, as PyTorch does.
         let tensor = if D == 2 { param.val().transpose() } else { param.val() };
         let shape = tensor.dims().to_vec();
-        let values = tensor.into_data().iter::<f32>().collect();
+        let values = host_values(tensor);
         self.tensors.insert(self.place.name(), StoredTensor { shape, values });
     }
 }

@@ -13,6 +13,7 @@ use burn::optim::{
 };
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
+use edgecut_gnn::ops::host_values;
 use thiserror::Error;
 
 /// The records of burn by the id of the parameter.
@@ -83,8 +84,8 @@ impl<B: Backend, const D: usize> Tensors<'_, '_, B, D> {
     }
 }
 
-fn append<B: Backend, const D: usize>(tensor: Tensor<B, D>, values: &mut Vec<f32>) {
-    values.extend(tensor.into_data().iter::<f32>());
+fn append<B: Backend, const D: usize>(tensor: Tensor<B, D>, all: &mut Vec<f32>) {
+    all.extend(host_values(tensor));
 }
 
 fn flatten_moments<B: Backend, const D: usize>(state: AdaptiveMomentumState<B, D>, values: &mut Vec<f32>) -> u64 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use burn::backend::Autodiff;
 use burn::tensor::{Tensor, TensorData};
-use edgecut_gnn::ops::{BatchGraph, Block, GnnBackend};
+use edgecut_gnn::ops::{BatchGraph, Block, GnnBackend, host_values};
 use edgecut_gpu::{DeviceChoice, resolve};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_trainer::{Cpu, Cuda, CudaDevice};
@@ -87,7 +87,7 @@ pub(crate) fn run<B: GnnBackend + burn::tensor::backend::AutodiffBackend>(
 }
 
 pub(crate) fn values<B: burn::tensor::backend::Backend>(tensor: Tensor<B, 2>) -> Vec<f32> {
-    tensor.into_data().convert::<f32>().into_vec().expect("f32")
+    host_values(tensor)
 }
 
 /// Fails unless values agree up to 1e-4 times the greatest absolute value, or times 0.1 if all are smaller than 0.1.

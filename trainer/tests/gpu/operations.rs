@@ -7,7 +7,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_gnn::ops::{
     Activation, Attention, AttentionVersion, BatchNormalization, Block, DropoutKey, DropoutMask, EdgeWeights,
     GnnBackend, Linear, Precision, Reduce, Segments, aggregate, aggregate_with_self, batch_norm, cross_entropy_sum,
-    dropout, gat_attention, gatv2_attention, linear, pool,
+    dropout, gat_attention, gatv2_attention, host_values, linear, pool,
 };
 
 use crate::blocks::{OnCpu, OnGpu, assert_close, block, blocks, device, random, run};
@@ -91,10 +91,11 @@ fn a_nan_is_found_where_the_cpu_finds_it() {
         values.iter_mut().skip(5).step_by(97).for_each(|value| *value = f32::NAN);
         let on_cpu = Tensor::<OnCpu, 2>::from_data(TensorData::new(values.clone(), shape.clone()), &Default::default());
         let on_gpu = Tensor::<OnGpu, 2>::from_data(TensorData::new(values, shape), &device);
-        let expected = aggregate(on_cpu, &block, &Reduce::Max).into_data();
-        let found = aggregate(on_gpu, &block, &Reduce::Max).into_data();
-        let bits = |data: TensorData| {
-            data.iter::<f32>()
+        let expected = host_values(aggregate(on_cpu, &block, &Reduce::Max));
+        let found = host_values(aggregate(on_gpu, &block, &Reduce::Max));
+        let bits = |values: Vec<f32>| {
+            values
+                .into_iter()
                 .map(|value| if value.is_nan() { None } else { Some(value.to_bits()) })
                 .collect::<Vec<_>>()
         };

@@ -5,11 +5,14 @@ use crate::job::process_role::Rank;
 use crate::settings::flag_names::with_flags;
 use edgecut_cli::message;
 use edgecut_gnn::ops::{Precision, cpu_multiplies_bf16};
-use edgecut_gpu::Resolved;
+use edgecut_gpu::{CudaGpu, Resolved};
+#[cfg(feature = "cuda")]
+use edgecut_stores::default_cache_folder;
+use std::path::Path;
 
 /// Returns the device of a rank and prints it: each rank on a GPU names its GPU, and the first rank of a node
 /// explains a fallback to the CPU.
-pub(crate) fn of_rank(args: &DeviceArgs, rank: &mut Rank) -> anyhow::Result<Resolved> {
+pub(crate) fn of_rank(args: &DeviceArgs, cache_dir: Option<&Path>, rank: &mut Rank) -> anyhow::Result<Resolved> {
     let device = args.resolve(rank.local_rank, rank.local_world_size)?;
     match &device {
         Resolved::Cpu { why } if rank.local_rank == 0 => {
@@ -34,11 +37,33 @@ pub(crate) fn of_rank(args: &DeviceArgs, rank: &mut Rank) -> anyhow::Result<Reso
             message!("rank {} computes on {gpu}", rank.rank);
             if let Resolved::Cuda(gpu) = gpu {
                 rank.gpu = Some(gpu.index);
+                keep_kernels_of(gpu, cache_dir);
             }
         }
     }
     Ok(device)
 }
+
+/// Keeps compiled kernels in the folder of caches, and prints a line if the kernels have to be compiled.
+#[cfg(feature = "cuda")]
+fn keep_kernels_of(gpu: &CudaGpu, cache_dir: Option<&Path>) {
+    let folder = cache_dir.map_or_else(default_cache_folder, Path::to_owned).join("kernels");
+    match edgecut_gpu::keep_kernels(&folder, gpu) {
+        Ok(true) => {}
+        Ok(false) => message!(
+            "the first steps compile kernels, which takes tens of seconds; later runs find them in {}",
+            folder.display()
+        ),
+        Err(error) => message!(
+            "note: each run compiles its kernels again, because they cannot be kept in {}: {error}; --cache-dir chooses \
+             another folder",
+            folder.display()
+        ),
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn keep_kernels_of(_: &CudaGpu, _: Option<&Path>) {}
 
 /// Evaluates an expression with a type for the backend, and a reference to the device, of `$resolved`.
 macro_rules! on_device {

@@ -55,7 +55,9 @@ impl JobCommand for PredictArgs {
     }
 
     fn run(&self, mut rank: Rank, _termination: Option<&Termination>) -> anyhow::Result<()> {
-        on_device!(of_rank(&self.device, &mut rank)?, |B, device| run::<B>(self, &rank, device))
+        on_device!(of_rank(&self.device, self.job.stores.cache_dir.as_deref(), &mut rank)?, |B, device| run::<B>(
+            self, &rank, device
+        ))
     }
 }
 

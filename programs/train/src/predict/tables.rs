@@ -11,6 +11,7 @@ use crate::job::{self, Job};
 use crate::tasks::Open;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
+use edgecut_gnn::ops::host_values;
 use edgecut_graph::TableIds;
 use edgecut_output::write_output;
 use edgecut_trainer::TrainingBackend;
@@ -135,7 +136,7 @@ fn write_relations<B: TrainingBackend>(
     let columns = Columns::of_numbers(&["edge_type_id"], "relation", width);
     let mut file = RowsFile::create("predictions", args, &columns, Vec::new(), num_types)?;
     let ids: Vec<u32> = types.iter().map(|&edge_type| u32::from(edge_type)).collect();
-    file.push(&[&ids], &[], &Values::Numbers(rows.into_data().iter::<f32>().collect()))?;
+    file.push(&[&ids], &[], &Values::Numbers(host_values(rows)))?;
     write_names(&args.out.join(RELATION_NAMES), schema)?;
     file.commit()?;
     Ok(num_types)

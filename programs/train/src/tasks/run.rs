@@ -65,7 +65,7 @@ impl<T: OnDevices> JobCommand for TaskArgs<T> {
     }
 
     fn run(&self, mut rank: Rank, termination: Option<&Termination>) -> anyhow::Result<()> {
-        let device = of_rank(&self.run.device, &mut rank)?;
+        let device = of_rank(&self.run.device, self.run.job.stores.cache_dir.as_deref(), &mut rank)?;
         T::run_on(device, self, &rank, termination)
     }
 }

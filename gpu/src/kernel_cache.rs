@@ -1,0 +1,109 @@
+//! Compiled kernels on disk, for later runs of the same program.
+
+use std::fs::{self, File, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cubecl::config::CubeClRuntimeConfig;
+use cubecl::config::RuntimeConfig;
+use cubecl::config::cache::CacheConfig;
+
+use crate::cuda::compiler::Compiler;
+use crate::device::CudaGpu;
+
+/// The most processes that keep kernels of one program at a time. Further ones compile all their kernels.
+const MAX_PROCESSES: usize = 64;
+
+/// Keeps the kernels that this process compiles, and the choices between them, in a folder below `folder`, and takes those of
+/// earlier processes from there. Compiling the kernels of a model takes tens of seconds.
+///
+/// A folder belongs to one build of a program, one kind of GPU and one version of the compiler, since CubeCL identifies kernels
+/// by names and settings and not by their code. One process at a time uses it. The lock is held until the process ends.
+///
+/// Call this before the first use of a device. Later calls do nothing. Returns true if there are kernels of an earlier process.
+///
+/// # Errors
+/// Fails if no folder can be created or locked. The process then compiles all its kernels.
+pub fn keep_kernels(folder: &Path, gpu: &CudaGpu) -> io::Result<bool> {
+    if CubeClRuntimeConfig::storage().lock().is_some() {
+        return Ok(true);
+    }
+    let compiler = Compiler::open().map_err(io::Error::other)?;
+    let folder = folder.join(folder_name(&std::env::current_exe()?, gpu, compiler.version())?);
+    let Some((folder, lock)) = lock_free_folder(&folder)? else {
+        return Err(io::Error::other(format!("{MAX_PROCESSES} processes use {}", folder.display())));
+    };
+    // The lock lasts as long as the process.
+    std::mem::forget(lock);
+    let has_kernels = fs::read_dir(&folder)?.count() > 1;
+    let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
+    config.compilation.cache = Some(CacheConfig::File(folder.clone()));
+    config.autotune.cache = CacheConfig::File(folder);
+    CubeClRuntimeConfig::set(config);
+    Ok(has_kernels)
+}
+
+/// Returns a name that another build of the program, kind of GPU or version of the compiler changes.
+fn folder_name(program: &Path, gpu: &CudaGpu, compiler: (u32, u32)) -> io::Result<String> {
+    let mut hasher = DefaultHasher::new();
+    fs::read(program)?.hash(&mut hasher);
+    gpu.name.hash(&mut hasher);
+    let (major, minor) = gpu.compute_capability;
+    Ok(format!("{:016x}-sm{major}{minor}-nvrtc{}.{}", hasher.finish(), compiler.0, compiler.1))
+}
+
+/// Returns the first numbered folder below `folder` that no other process has locked, and its lock.
+fn lock_free_folder(folder: &Path) -> io::Result<Option<(PathBuf, File)>> {
+    for number in 0..MAX_PROCESSES {
+        let folder = folder.join(number.to_string());
+        fs::create_dir_all(&folder)?;
+        let lock = File::create(folder.join("lock"))?;
+        match lock.try_lock() {
+            Ok(()) => return Ok(Some((folder, lock))),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_have_folders_of_their_own() {
+        let root = tempfile::tempdir().expect("a folder");
+        let (first, lock) = lock_free_folder(root.path()).expect("a folder").expect("a free one");
+        let (second, _lock) = lock_free_folder(root.path()).expect("a folder").expect("a free one");
+        assert_ne!(first, second);
+        drop(lock);
+        let (third, _lock) = lock_free_folder(root.path()).expect("a folder").expect("a free one");
+        assert_eq!(third, first);
+    }
+
+    #[test]
+    fn another_build_another_gpu_and_another_compiler_have_other_names() {
+        let root = tempfile::tempdir().expect("a folder");
+        let program = root.path().join("program");
+        let hopper = CudaGpu {
+            index: 0,
+            name: "a GPU".to_owned(),
+            compute_capability: (9, 0),
+            total_memory_bytes: 1,
+            driver_version: (13, 0),
+        };
+        let ampere = CudaGpu { compute_capability: (8, 0), ..hopper.clone() };
+        let mut names = std::collections::BTreeSet::new();
+        for code in ["one build", "another"] {
+            fs::write(&program, code).expect("a program");
+            for gpu in [&hopper, &ampere] {
+                for compiler in [(12, 9), (13, 0)] {
+                    names.insert(folder_name(&program, gpu, compiler).expect("a name"));
+                }
+            }
+        }
+        assert_eq!(names.len(), 8);
+    }
+}
