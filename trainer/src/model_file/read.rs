@@ -10,6 +10,7 @@ use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, TrainedOn, VERS
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
+use edgecut_gnn::ops::host_values;
 use safetensors::{Dtype, SafeTensors};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -248,7 +249,8 @@ pub(super) fn with_values<B: Backend, const D: usize>(
 /// Copies a tensor to row-major memory, the layout of a newly initialised parameter.
 fn contiguous<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
     let device = tensor.device();
-    Tensor::from_data(tensor.into_data(), &device)
+    let dims = tensor.dims();
+    Tensor::from_data(TensorData::new(host_values(tensor), dims), &device)
 }
 
 /// Reads and checks a tensor of the file. `dims` is the shape of the parameter; the file has matrices transposed.
