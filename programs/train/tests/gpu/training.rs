@@ -1,7 +1,7 @@
 //! Complete training runs on a GPU, started as users start them.
 
 use edgecut_testing::{Need, skip};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use edgecut_gpu::{DeviceChoice, resolve};
@@ -32,8 +32,15 @@ fn parts(num_parts: u32) -> Parts {
     fake_parts_of(&options, num_parts)
 }
 
-fn train(subcommand: &str, device: &str, flags: &[&str]) -> Output {
+/// The program, with kernels that earlier runs of these tests compiled.
+fn gpu_program() -> Command {
     let mut command = program();
+    command.env("EDGECUT_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/gpu-cache"));
+    command
+}
+
+fn train(subcommand: &str, device: &str, flags: &[&str]) -> Output {
+    let mut command = gpu_program();
     command.args([subcommand, "--device", device, "--lr", "0.01", "--num-epochs", "2"]).args(flags);
     end_within(ENDS_WITHIN, Process::start(&mut command))
 }
@@ -117,6 +124,23 @@ fn the_graph_and_hot_features_in_device_memory_change_nothing() {
 }
 
 #[test]
+fn later_runs_find_the_kernels_of_earlier_ones() {
+    if !has_gpu() {
+        return;
+    }
+    let parts = parts(1);
+    let cache = Folder::new();
+    let folder = parts.path.to_str().expect("a UTF-8 path");
+    let flags = ["--dataset-root-dir", folder, "--cache-dir", cache.path().to_str().expect("a UTF-8 path")];
+    let run = || stderr(&succeeded(train("node", "cuda", &[&SMALL[..], &flags].concat())));
+    let compiles = "the first steps compile kernels";
+    let first = run();
+    assert!(first.contains(compiles), "{first}");
+    let second = run();
+    assert!(!second.contains(compiles), "{second}");
+}
+
+#[test]
 fn wrong_devices_are_refused_before_anything_is_started() {
     if !has_gpu() {
         return;
@@ -156,7 +180,7 @@ fn a_gpu_that_fails_is_one_error_with_a_remedy() {
     }
     let parts = parts(1);
     let fails = |variable: &str, value: &str, expected: &[&str]| {
-        let mut command = program();
+        let mut command = gpu_program();
         command.env_remove("RUST_BACKTRACE").env(variable, value);
         command.args(["node", "--device", "cuda", "--dataset-root-dir"]).arg(&parts.path).args(SMALL);
         let output = end_within(ENDS_WITHIN, Process::start(&mut command));
@@ -184,7 +208,7 @@ fn late_copies_and_kernels_change_nothing() {
     let epochs = |delay: &str| {
         let folder = Folder::new();
         let metrics = folder.join("metrics.jsonl");
-        let mut command = program();
+        let mut command = gpu_program();
         command.env("CUDA_ON_CPU_DELAY", delay);
         // Small batches, so that a batch is copied while kernels still read another one.
         command.args(["node", "--device", "cuda", "--num-neighbors", "5,3", "--batch-size", "16"]);
