@@ -437,7 +437,7 @@ mod tests {
         // A value on the command line is not in the file.
         let words = ["x", &config, "--lr", "slow"].map(OsString::from);
         let error = parse_words::<Run>(words, &dialect).unwrap_err().to_string();
-        assert!(error.contains("'slow'") && !error.contains("tip"), "{error}");
+        assert!(error.contains("'slow'") && !error.contains("tip: --lr is in"), "{error}");
         let run: CommandLine<Run> = parse_words(["x", &config, "--lr", "1"].map(OsString::from), &dialect).unwrap();
         assert_eq!((run.args.lr, run.args.quick, run.args.config.is_empty()), (Some(1.0), true, false));
     }

@@ -300,7 +300,9 @@ fn reason_of(error: &serde_saphyr::Error) -> String {
         None => &first[..first.rfind(" at line ").unwrap_or(first.len())],
     };
     match reason {
-        "expected mapping start" => "expected keys with values, such as `- address: 10.0.0.1` for a node".to_owned(),
+        "expected mapping start" => {
+            "expected keys with values, such as `hosts:` with a line `- address: 10.0.0.1` for each node".to_owned()
+        }
         reason => reason.to_owned(),
     }
 }
@@ -444,7 +446,7 @@ mod tests {
         assert!(error("hosts:\n  - address: a\n    user: -l").contains("not a valid user name"));
         assert!(error("hosts: [{address: a, listen_addr: 1.2.3.4, interface: eth0}]").contains("not both"));
         assert_eq!(error("hosts: []\n"), "conf/ip.yaml: the file lists no node");
-        let expected = "conf/ip.yaml:2:5: expected keys with values, such as `- address: 10.0.0.1` for a node";
+        let expected = "conf/ip.yaml:2:5: expected keys with values, such as `hosts:` with a line `- address: 10.0.0.1` for each node";
         assert_eq!(error("hosts:\n  - 10.0.0.1\n"), expected);
     }
 

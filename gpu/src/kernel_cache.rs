@@ -15,18 +15,27 @@ use crate::device::CudaGpu;
 /// The most processes that keep kernels of one program at a time. Further ones compile all their kernels.
 const MAX_PROCESSES: usize = 64;
 
-/// Keeps the kernels that this process compiles, and the choices between them, in a folder below `folder`, and takes those of
-/// earlier processes from there. Compiling the kernels of a model takes tens of seconds.
+/// The space that a folder must have for kernels, in bytes.
+const PROBE_BYTES: usize = 32 << 20;
+
+/// Keeps the kernels that this process compiles, and the choices between them, in a folder below `folder`, and takes kernels of
+/// earlier processes from there. Compiling the kernels of a model takes tens of seconds. A `cubecl.toml` that names a folder for
+/// kernels has precedence.
 ///
-/// A folder belongs to one build of a program, one kind of GPU and one version of the compiler, since CubeCL identifies kernels
-/// by names and settings and not by their code. One process at a time uses it. The lock is held until the process ends.
+/// A folder belongs to one build of a program, one machine, one kind of GPU and one version of the compiler, since CubeCL
+/// identifies kernels by names and settings and not by their code. One process at a time uses it. The lock is held until the
+/// process ends. Folders are never removed.
 ///
 /// Call this before the first use of a device. Later calls do nothing. Returns true if there are kernels of an earlier process.
 ///
 /// # Errors
-/// Fails if no folder can be created or locked. The process then compiles all its kernels.
+/// Fails if no folder can be created, locked and written to. The process then compiles all its kernels.
 pub fn keep_kernels(folder: &Path, gpu: &CudaGpu) -> io::Result<bool> {
     if CubeClRuntimeConfig::storage().lock().is_some() {
+        return Ok(true);
+    }
+    let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
+    if config.compilation.cache.is_some() {
         return Ok(true);
     }
     let compiler = Compiler::open().map_err(io::Error::other)?;
@@ -37,7 +46,7 @@ pub fn keep_kernels(folder: &Path, gpu: &CudaGpu) -> io::Result<bool> {
     // The lock lasts as long as the process.
     std::mem::forget(lock);
     let has_kernels = fs::read_dir(&folder)?.count() > 1;
-    let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
+    check_space(&folder)?;
     config.compilation.cache = Some(CacheConfig::File(folder.clone()));
     config.autotune.cache = CacheConfig::File(folder);
     CubeClRuntimeConfig::set(config);
@@ -49,6 +58,8 @@ fn folder_name(program: &Path, gpu: &CudaGpu, compiler: (u32, u32)) -> io::Resul
     let mut hasher = DefaultHasher::new();
     fs::read(program)?.hash(&mut hasher);
     gpu.name.hash(&mut hasher);
+    // Locks hold within a machine, and folders may be shared by several.
+    fs::read("/proc/sys/kernel/hostname").unwrap_or_default().hash(&mut hasher);
     let (major, minor) = gpu.compute_capability;
     Ok(format!("{:016x}-sm{major}{minor}-nvrtc{}.{}", hasher.finish(), compiler.0, compiler.1))
 }
@@ -66,6 +77,14 @@ fn lock_free_folder(folder: &Path) -> io::Result<Option<(PathBuf, File)>> {
         }
     }
     Ok(None)
+}
+
+/// Checks that kernels can be written, because CubeCL panics if it cannot write one.
+fn check_space(folder: &Path) -> io::Result<()> {
+    let probe = folder.join("probe");
+    let written = fs::write(&probe, vec![0_u8; PROBE_BYTES]);
+    let removed = fs::remove_file(&probe);
+    written.and(removed)
 }
 
 #[cfg(test)]

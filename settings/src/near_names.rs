@@ -1,9 +1,15 @@
 //! Names that are close to a misspelled one.
 
-/// Prefixes that reverse the meaning of a word.
-const NEGATIONS: [&str; 8] = ["no_", "not_", "without_", "un", "non", "dis", "de", "in"];
+/// Beginnings of words that reverse their meaning.
+const NEGATIONS: [&str; 7] = ["un", "non", "dis", "de", "in", "a", "anti"];
+/// Words that reverse the meaning of a name.
+const NEGATING_WORDS: [&str; 10] =
+    ["no", "not", "non", "without", "disable", "skip", "ignore", "drop", "never", "exclude"];
+/// Words that do not change the meaning of a name.
+const AFFIRMING_WORDS: [&str; 3] = ["use", "with", "enable"];
 /// Words of opposite meaning, some of which differ in few letters.
-const OPPOSITES: [(&str, &str); 18] = [
+const OPPOSITES: [(&str, &str); 19] = [
+    ("micro", "macro"),
     ("min", "max"),
     ("first", "last"),
     ("in", "out"),
@@ -42,8 +48,11 @@ pub fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Op
     let mut is_tied = false;
     for candidate in known {
         let [given, known] = [plain(name), plain(candidate)];
-        if candidate == name || differ_in_digits(name, candidate) || are_opposite(&given, &known) {
-            continue;
+        match opposition(&given, &known) {
+            Opposition::Exact => return None,
+            Opposition::Words => continue,
+            Opposition::None if candidate == name || differ_in_digits(name, candidate) => continue,
+            Opposition::None => {}
         }
         let Some(distance) = distance(&given, &known) else { continue };
         match nearest {
@@ -89,20 +98,54 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// Returns true for plain names that differ in a negation, or in words of opposite meaning.
-fn are_opposite(one: &[char], other: &[char]) -> bool {
+/// The opposition of two names.
+#[derive(Debug, PartialEq, Eq)]
+enum Opposition {
+    /// No words of the names have opposite meanings.
+    None,
+    /// Some words of the names have opposite meanings, and others differ.
+    Words,
+    /// The names differ in words of opposite meaning only.
+    Exact,
+}
+
+/// Compares the words of two plain names.
+fn opposition(one: &[char], other: &[char]) -> Opposition {
     let [one, other]: [String; 2] = [one, other].map(|name| name.iter().collect());
-    for negation in NEGATIONS {
-        if one.strip_prefix(negation) == Some(other.as_str()) || other.strip_prefix(negation) == Some(one.as_str()) {
-            return true;
+    let [(ours, is_negated), (theirs, other_is_negated)] = [meaning(&one), meaning(&other)];
+    if is_negated != other_is_negated && ours == theirs {
+        return Opposition::Exact;
+    }
+    if ours.len() != theirs.len() {
+        return Opposition::None;
+    }
+    let mut found = Opposition::None;
+    let mut others_are_equal = true;
+    for (word, other) in ours.iter().zip(&theirs) {
+        if are_opposite(word, other) {
+            found = Opposition::Words;
+        } else if word != other {
+            others_are_equal = false;
         }
     }
-    let [ours, theirs]: [Vec<&str>; 2] = [&one, &other].map(|name| name.split('_').collect());
-    ours.len() == theirs.len()
-        && ours
-            .iter()
-            .zip(&theirs)
-            .any(|(word, other)| OPPOSITES.iter().any(|pair| *pair == (*word, *other) || *pair == (*other, *word)))
+    if others_are_equal && found == Opposition::Words { Opposition::Exact } else { found }
+}
+
+/// Returns the words of a plain name that are neither negating nor affirming, and whether the others negate them.
+fn meaning(name: &str) -> (Vec<&str>, bool) {
+    let is_negated = name.split('_').filter(|word| NEGATING_WORDS.contains(word)).count() % 2 == 1;
+    let words = name.split('_').filter(|word| !NEGATING_WORDS.contains(word) && !AFFIRMING_WORDS.contains(word));
+    (words.collect(), is_negated)
+}
+
+fn are_opposite(word: &str, other: &str) -> bool {
+    let is_pair = OPPOSITES.iter().any(|&pair| pair == (word, other) || pair == (other, word));
+    is_pair || negates(word, other) || negates(other, word)
+}
+
+/// Returns true if `word` is the negation of `other`, as `undirected` of `directed`.
+fn negates(word: &str, other: &str) -> bool {
+    NEGATIONS.iter().any(|negation| word.strip_prefix(negation) == Some(other))
 }
 
 /// Returns true for names such as `part1` and `part2`, which are meant to differ.
@@ -181,6 +224,13 @@ mod tests {
             ("src_col", vec!["dst_col"], None),
             ("num-neighbours", vec!["num-neighbors", "num-negatives"], Some("num-neighbors")),
             ("max-rosw", vec!["min-rows", "max-rows"], Some("max-rows")),
+            ("to-directed", vec!["to-undirected", "to-undirect"], None),
+            ("disable-overwrite", vec!["overwrite"], None),
+            ("skip-overwrite", vec!["overwrite"], None),
+            ("async-binary", vec!["sync-binary"], None),
+            ("use-edge-features", vec!["no-edge-features"], None),
+            ("micro-precision", vec!["macro-precision"], None),
+            ("no-save-model", vec!["save-model", "model"], None),
         ] {
             assert_eq!(near_name(name, known.iter().copied()), expected, "{name}");
         }

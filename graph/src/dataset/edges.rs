@@ -108,6 +108,12 @@ impl EdgeAttributes {
         features.is_none() && weights.is_none() && times.is_none() && labels.is_none() && ids.is_none()
     }
 
+    /// Returns true if a digest of the edges has attributes. Ids only name edges.
+    pub(crate) fn is_in_digests(&self) -> bool {
+        let Self { features, weights, times, labels, ids: _ } = self;
+        features.is_some() || weights.is_some() || times.is_some() || labels.is_some()
+    }
+
     /// Returns the rows at `positions`, in that order, without labels.
     ///
     /// # Panics

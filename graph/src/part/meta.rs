@@ -68,13 +68,14 @@ pub struct Meta {
 /// The levels of folders below a folder without parts in which parts are searched for.
 const DEEPEST_PARTS: usize = 2;
 /// The most entries of a folder in which parts are searched for.
-const MOST_ENTRIES: usize = 1000;
+const MOST_ENTRIES: usize = 100;
 
-/// Returns how to name the parts that are meant by a folder without parts: the first ones below it, or those that it
+/// Returns how to name the parts that are meant by a folder without parts: the first ones below it, or the parts that it
 /// belongs to.
 pub fn remedy_without_parts(dir: &Path) -> String {
     let around = dir.parent().filter(|parent| parent.join(META_FILE).is_file()).map(Path::to_owned);
     match first_parts(dir, DEEPEST_PARTS).or(around).or_else(|| near_path(dir)) {
+        Some(parts) if parts.as_os_str().is_empty() => "did you mean the current folder (`.`)?".to_owned(),
         Some(parts) => format!("did you mean {}?", parts.display()),
         None => "pass the N-parts folder that partition-graph wrote".to_owned(),
     }

@@ -31,13 +31,13 @@ pub(super) fn of_nodes(nodes: &NodeData, progress: &dyn WriteProgress) -> Result
     Ok(digest.finish())
 }
 
-/// Returns the digest of all arrays of an edge type, in original ids.
+/// Returns the digest of all arrays of an edge type but the ids of edges, in original ids.
 pub(super) fn of_edges(edges: &InEdges, progress: &dyn WriteProgress) -> Result<String, WriteError> {
     let mut digest = Digest::new(progress);
     digest.array("offsets", &edges.rows.offsets)?;
     digest.array("sources", &edges.rows.values)?;
     // Without attributes, the order of edges into different nodes has no meaning.
-    digest.optional("positions", edges.positions())?;
+    digest.optional("positions", edges.positions().filter(|_| edges.attributes.is_in_digests()))?;
     digest.features(edges.attributes.features.as_ref())?;
     digest.optional("weights", edges.attributes.weights.as_deref())?;
     digest.optional("times", edges.attributes.times.as_deref())?;

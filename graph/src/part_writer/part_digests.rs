@@ -91,7 +91,7 @@ impl PartDigests<'_> {
             sources_of_row.iter().try_for_each(|&source| digest.add(bytemuck::bytes_of(&sources.of(source))))
         })?;
         digest.end_array();
-        if !edges[0].attributes.is_empty() {
+        if edges[0].attributes.is_in_digests() {
             digest.start_array("positions", num_edges * size_of::<u64>() as u64);
             (0..num_edges).try_for_each(|position| digest.add(bytemuck::bytes_of(&position)))?;
             digest.end_array();

@@ -316,8 +316,10 @@ impl<'a> TypeEdges<'a> {
 
     /// Returns the id of an added edge that another edge has as well, if there is one.
     pub(super) fn repeated_id(&self, filter: Option<&OverlapFilter>) -> Option<String> {
-        let ids = self.added.attributes.ids.as_ref()?;
-        let added: HashSet<u128> = (0..ids.len()).map(|at| ids.get(at).key()).collect();
+        let added = self.ids_of_new_edges(filter);
+        if added.is_empty() {
+            return None;
+        }
         for (part, of_part) in self.parts.iter().enumerate() {
             let range = self.dst.range(part);
             let Some(known) = &self.edges[part].attributes.ids else { continue };
@@ -339,6 +341,23 @@ impl<'a> TypeEdges<'a> {
             }
         }
         None
+    }
+
+    /// Returns the keys of the ids of the added edges, without edges that the parts have already and overlaps.
+    fn ids_of_new_edges(&self, filter: Option<&OverlapFilter>) -> HashSet<u128> {
+        let mut keys = HashSet::new();
+        let Some(ids) = &self.added.attributes.ids else { return keys };
+        for &dst in self.added.destinations() {
+            // New nodes are counted with the first part.
+            let part = (0..self.parts.len()).find(|&part| self.dst.range(part).contains(&dst)).unwrap_or(0);
+            let num_known = self.edges[part].attributes.ids.as_ref().map_or(0, EdgeIds::len);
+            self.for_each_kept(part, dst, filter, |edge| {
+                if let Some(at) = (edge.position as usize).checked_sub(num_known) {
+                    keys.insert(ids.get(at).key());
+                }
+            });
+        }
+        keys
     }
 
     /// Returns the number of edges into a node after the update. Counts those that are removed, and overlaps.

@@ -91,10 +91,12 @@ fn check_edges(of_type: &EdgeTypeMeta, update: &EdgeUpdate) -> Result<(), String
             check_same(&format!("times of held-out {name} edges"), list.times.is_some(), of_type.has_times)?;
         }
     }
+    let attributes = &added.attributes;
+    // Also if all added edges are held out, since the update writes the files of the ids.
+    check_kind_of_ids(attributes.ids.as_ref().map(EdgeIds::kind), of_type.ids)?;
     if added.src.is_empty() {
         return Ok(());
     }
-    let attributes = &added.attributes;
     let lengths = [
         Some(added.dst.len()),
         attributes.weights.as_ref().map(|weights| weights.len()),
@@ -106,7 +108,7 @@ fn check_edges(of_type: &EdgeTypeMeta, update: &EdgeUpdate) -> Result<(), String
     check_features(attributes.features.as_ref(), of_type.feature_dim, of_type.feature_dtype)?;
     check_same("times", attributes.times.is_some(), of_type.has_times)?;
     check_same("weights", attributes.weights.is_some(), of_type.has_weights)?;
-    check_ids(attributes.ids.as_ref().map(EdgeIds::kind), of_type.ids)?;
+    check_same("ids of edges", attributes.ids.is_some(), of_type.ids.is_some())?;
     let Some(labels) = &attributes.labels else { return Ok(()) };
     let of_parts = of_type.labels.map(|labels| labels.values);
     match &labels.values {
@@ -169,10 +171,12 @@ fn check_same(what: &str, found: bool, expected: bool) -> Result<(), String> {
 }
 
 /// Checks the kind of the ids of edges. Parts with texts take numbers as well.
-fn check_ids(found: Option<EdgeIdKind>, expected: Option<EdgeIdKind>) -> Result<(), String> {
-    check_same("ids of edges", found.is_some(), expected.is_some())?;
+fn check_kind_of_ids(found: Option<EdgeIdKind>, expected: Option<EdgeIdKind>) -> Result<(), String> {
     if (found, expected) == (Some(EdgeIdKind::Texts), Some(EdgeIdKind::Numbers)) {
-        return Err("the ids of its edges are texts in the tables, but numbers in the parts".into());
+        return Err(
+            "the ids of its edges are texts in the tables, but numbers in the parts: partition all tables together"
+                .into(),
+        );
     }
     Ok(())
 }

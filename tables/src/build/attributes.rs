@@ -339,6 +339,10 @@ pub(super) fn transform(
         table.record_unknown(&feature.name, number);
     }
     for (feature, range) in spec.features.iter().zip(ranges) {
+        // Some scaled numbers are large if most of a column is nearly constant.
+        if feature.transform.name() == "z_score" {
+            continue;
+        }
         table.record_range(&feature.name, range);
     }
     if all.num_rows == 0 && dropped.len() == 0 {

@@ -20,7 +20,7 @@ use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
 use edgecut_graph::{
     Buffer, EdgeAttributes, EdgeData, EdgeIds, EdgeLabelValues, EdgeLabels, Features, GraphError, HoldOut, NO_SPLIT,
-    NodeTypeId, Split, Targets,
+    NodeTypeId, Split, Targets, TextArray,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -161,9 +161,15 @@ fn without_edges(context: &Context, name: &str, tables: &[&EdgeTable], ends: &En
         times: tables.iter().any(|table| table.time_col.is_some()).then(|| Vec::new().into()),
         // No edge has a label.
         labels: None,
-        ids: tables.iter().any(|table| table.id_col.is_some()).then(|| EdgeIds::Numbers(Vec::new().into())),
+        ids: tables.iter().any(|table| table.id_col.is_some()).then(|| no_ids(context.is_update)),
     };
     BuiltEdges { data, saved, held_out: None }
+}
+
+/// Returns the ids of a relation without edges. Parts with texts take texts and numbers later, and an update with numbers suits
+/// all parts.
+fn no_ids(is_update: bool) -> EdgeIds {
+    if is_update { EdgeIds::Numbers(Vec::new().into()) } else { EdgeIds::Texts(TextArray::default()) }
 }
 
 /// Returns the labels of edges from the arrays of their columns, if there are any.

@@ -64,7 +64,7 @@ pub(super) fn note_of_large_numbers(ranges: &BTreeMap<(String, String), FeatureR
         remedies.push("add scale: true to the transform date");
     }
     Some(format!(
-        "features with large numbers: {}. A model learns little beside them: {}",
+        "features with large numbers: {}. A model learns little beside them. If they are quantities, and not ids: {}",
         shown.join(", "),
         remedies.join(", or ")
     ))
@@ -91,11 +91,12 @@ mod tests {
         assert_eq!(note(&[("share", small), ("none", FeatureRange::new(false))]), None);
         let said = note(&[("seen", seen), ("share", small)]).expect("a note");
         let expected = "features with large numbers: seen of nodes[0] (1700000000 to 1800000000). A model learns little \
-                        beside them: add transform: {name: z_score}";
+                        beside them. If they are quantities, and not ids: add transform: {name: z_score}";
         assert_eq!(said, expected);
         let said = note(&[("age", age)]).expect("a note");
         assert!(
-            said.ends_with("(0 to 4000). A model learns little beside them: add scale: true to the transform date")
+            said.contains("(0 to 4000). ") && said.ends_with("not ids: add scale: true to the transform date"),
+            "{said}"
         );
         assert!(
             note(&[("a", age), ("b", seen)]).is_some_and(|said| said.contains("{name: z_score}, or add scale: true"))

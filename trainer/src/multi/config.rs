@@ -138,7 +138,7 @@ pub(super) fn heads(meta: &Meta, config: &MultiTrainingConfig) -> Result<Vec<Hea
 /// Returns the error with the names of the settings of targets in the place of the settings of a model for one label.
 fn of_flags(error: TrainError) -> TrainError {
     let TrainError::Config { mut what } = error else { return error };
-    for setting in ["threshold", "calibrate"] {
+    for setting in ["threshold", "calibrate", "positive_class"] {
         what = what.replace(&format!("`{setting}"), &format!("`target_{setting}"));
     }
     TrainError::Config { what }

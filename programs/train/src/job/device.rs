@@ -37,33 +37,33 @@ pub(crate) fn of_rank(args: &DeviceArgs, cache_dir: Option<&Path>, rank: &mut Ra
             message!("rank {} computes on {gpu}", rank.rank);
             if let Resolved::Cuda(gpu) = gpu {
                 rank.gpu = Some(gpu.index);
-                keep_kernels_of(gpu, cache_dir);
+                keep_kernels_of(gpu, cache_dir, rank.local_rank == 0);
             }
         }
     }
     Ok(device)
 }
 
-/// Keeps compiled kernels in the folder of caches, and prints a line if the kernels have to be compiled.
+/// Keeps compiled kernels in the folder of caches. If `says`, prints a line if there are no kernels of earlier runs.
 #[cfg(feature = "cuda")]
-fn keep_kernels_of(gpu: &CudaGpu, cache_dir: Option<&Path>) {
+fn keep_kernels_of(gpu: &CudaGpu, cache_dir: Option<&Path>, says: bool) {
     let folder = cache_dir.map_or_else(default_cache_folder, Path::to_owned).join("kernels");
     match edgecut_gpu::keep_kernels(&folder, gpu) {
-        Ok(true) => {}
-        Ok(false) => message!(
+        Ok(false) if says => message!(
             "the first steps compile kernels, which takes tens of seconds; later runs find them in {}",
             folder.display()
         ),
-        Err(error) => message!(
+        Err(error) if says => message!(
             "note: each run compiles its kernels again, because they cannot be kept in {}: {error}; --cache-dir chooses \
              another folder",
             folder.display()
         ),
+        _ => {}
     }
 }
 
 #[cfg(not(feature = "cuda"))]
-fn keep_kernels_of(_: &CudaGpu, _: Option<&Path>) {}
+fn keep_kernels_of(_: &CudaGpu, _: Option<&Path>, _: bool) {}
 
 /// Evaluates an expression with a type for the backend, and a reference to the device, of `$resolved`.
 macro_rules! on_device {

@@ -50,7 +50,7 @@ pub(crate) struct TargetsArgs {
     /// Metrics of targets, separated by semicolons [default: chosen by the loss]
     #[arg(long, value_name = "TARGET=METRIC,…;…", value_parser = target_metric)]
     target_metric: Option<String>,
-    /// Probabilities above which targets have the second of two classes or a label applies, separated by semicolons: numbers,
+    /// Probabilities above which targets have the positive of two classes or a label applies, separated by semicolons: numbers,
     /// or the ones with the highest F1 on the validation data [default: 0.5]
     #[arg(long, value_name = "TARGET=best-f1|P;…", value_parser = target_threshold)]
     target_threshold: Option<String>,
