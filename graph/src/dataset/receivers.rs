@@ -109,7 +109,7 @@ impl NodeSample {
         parallel::for_each_range(ends.len(), CHUNK, &|range| {
             for &node in &ends[range] {
                 let node = node as usize;
-                if node % self.step == 0 {
+                if node.is_multiple_of(self.step) {
                     // Writes of a mark that is set would move its cache line between cores.
                     let mark = &marks[node / self.step];
                     if !mark.load(Ordering::Relaxed) {
