@@ -83,7 +83,7 @@ impl Found {
             at.iter().zip(numbers).for_each(|(&at, number)| self.numbers[at as usize] = number);
             return Ok(());
         }
-        let mut start = at.len() * size_of::<u32>();
+        let mut start = size_of_val(at);
         let lengths: Vec<u32> =
             bytemuck::pod_collect_to_vec(reply.get(..start).ok_or_else(|| wrong_length(reply, at))?);
         for (&edge, length) in at.iter().zip(lengths) {
