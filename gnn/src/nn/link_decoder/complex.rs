@@ -1,8 +1,8 @@
 //! ComplEx.
 
 use burn::module::{Module, Param};
+use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Tensor, TensorData};
 use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::{
     DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, check_even, complex_product, halves, rows_of_types,
 };
 use crate::nn::WeightInit;
-use crate::ops::{GnnBackend, host_values};
+use crate::ops::GnnBackend;
 
 /// Added to squared moduli, so that their roots have gradients at 0.
 const EPSILON: f64 = 1e-12;
@@ -49,8 +49,7 @@ impl<B: Backend> ComplExDecoder<B> {
         let real: Param<Tensor<B, 2>> = init.uniform_around([edge_types, channels / 2], 1.0, 1.0, device);
         let imaginary: Param<Tensor<B, 2>> = init.uniform([edge_types, channels / 2], 1.0, device);
         // From data, because a parameter must not be computed from other parameters.
-        let relations = host_values(Tensor::cat(vec![real.val(), imaginary.val()], 1));
-        let relations = TensorData::new(relations, [edge_types, channels]);
+        let relations = Tensor::cat(vec![real.val(), imaginary.val()], 1).into_data();
         Self { relations: Param::from_data(relations, device) }
     }
 }
