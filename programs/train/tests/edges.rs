@@ -245,13 +245,14 @@ fn predictions_of_edges_have_their_ids() {
             text += &format!("{rest},{prefix}{id}\n");
         }
         std::fs::write(folder.join("payments.csv"), text).expect("write the payments");
-        partition_tables_as(folder.path(), "ids", None, Dataset::add_reverse_edges, 2, &folder.join("ids"));
-        trained("edge", &folder.join("ids"), &folder.join("model"), &["--num-epochs", "1", "--edge-type", "pays"]);
+        let parts = folder.join(if prefix.is_empty() { "numbers" } else { "texts" });
+        partition_tables_as(folder.path(), "ids", None, Dataset::add_reverse_edges, 2, &parts);
+        trained("edge", &parts, &folder.join("model"), &["--num-epochs", "1", "--edge-type", "pays"]);
         // One process holds both parts, and three processes read each of them.
         for processes in [1, 2, 3] {
             let count = processes.to_string();
             let flags = ["--edges", "all", "--num-neighbors", "5,3", "--format", "csv", "--nproc-per-node", &count];
-            predicted(&folder.join("ids"), &folder.join("model"), &folder.join("out"), &flags);
+            predicted(&parts, &folder.join("model"), &folder.join("out"), &flags);
             let (header, rows) = csv_lines(&folder.join("out"), processes);
             assert_eq!((header.as_str(), rows.len()), ("src_id,dst_id,id,src,dst,value", NUM_PAYMENTS));
             let mut found = Vec::with_capacity(rows.len());
@@ -266,7 +267,7 @@ fn predictions_of_edges_have_their_ids() {
         }
         let flags = "--explain --edges test --num-neighbors 5,3 --format csv --nproc-per-node 2 --explain-top 1";
         let flags: Vec<&str> = flags.split(' ').collect();
-        predicted(&folder.join("ids"), &folder.join("model"), &folder.join("why"), &flags);
+        predicted(&parts, &folder.join("model"), &folder.join("why"), &flags);
         let text = std::fs::read_to_string(folder.join("why").join("explanations.csv")).expect("explanations");
         assert!(text.starts_with("src_id,dst_id,output,rank,id,src,dst,"), "{text}");
         for line in text.lines().skip(1) {

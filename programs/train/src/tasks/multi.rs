@@ -285,7 +285,10 @@ impl TaskProgram for MultiTask {
             let named = loss.with_class_names(names.as_deref());
             target.loss = Some(named.map_err(|why| UsageError(format!("--target-loss {}: {why}", target.name)))?);
         }
-        args.own.task.set_positive_classes(root, meta, &mut config.targets)?;
+        // The targets of a saved model are known once it is open.
+        if args.run.output.load_model.is_none() {
+            args.own.task.set_positive_classes(root, meta, &mut config.targets)?;
+        }
         Ok(args.choose_neighbors(&mut config.training, graph))
     }
 
