@@ -82,7 +82,7 @@ pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> S
 ///
 /// ```
 /// use edgecut_settings::unknown;
-/// assert_eq!(unknown("rule", "plane", &["plain", "fast"]), "unknown rule \"plane\" (did you mean plain?): expected plain or fast");
+/// assert_eq!(unknown("rule", "plian", &["plain", "fast"]), "unknown rule \"plian\" (did you mean plain?): expected plain or fast");
 /// ```
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     let hint = suggestion(name, known.iter().copied());
