@@ -353,7 +353,7 @@ fn what_cannot_be_served_is_one_error() {
     for (command, status, expected) in [
         (command(&parts.path(), &list, 0), 1, "port in use; choose another --servers"),
         (command(&parts.path(), &list, 2), 2, "--server-rank 2: --servers lists 2, numbered from 0"),
-        (command(&missing, &list, 1), 1, "not a partitioned graph"),
+        (command(&missing, &list, 1), 1, "there is no such folder: pass the N-parts folder"),
         (command(&parts.path(), "a,b", 1), 2, "write HOST:PORT"),
         (command(&parts.path(), "127.0.0.1:7,127.0.0.1:7", 1), 2, "names 127.0.0.1:7 twice"),
     ] {
