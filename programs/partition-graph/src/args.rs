@@ -198,7 +198,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset_dir", "split"])]
     conf: Option<PathBuf>,
     /// With --conf, the treatment of rows that cannot be used: fail at the first one (error), or leave them out and count
-    /// them (drop). These are rows with values that are not finite numbers, without an id or with that of an earlier row,
+    /// them (drop). These are rows with values that are not finite numbers, without an id or with the id of an earlier row,
     /// and edges to nodes that do not exist.
     #[arg(long, alias = "on_bad_rows", value_name = "error|drop", default_value_t = OnBadRows::Error, requires = "conf")]
     on_bad_rows: OnBadRows,

@@ -137,7 +137,7 @@ fn ids_that_repeat_or_are_missing_are_errors() {
     write_conf(&folder, "edges.csv", Some("payment"), json!({}));
     folder.write("edges.csv", "s,t,n,payment\na,x,0,p7\nb,y,1,p8\na,y,2,p7\n");
     let error = folder.fails(&[]);
-    for text in ["edges.csv: row 3", "column payment: the id p7 of u__pays__v is that of an earlier row"] {
+    for text in ["edges.csv: row 3", "column payment: the id p7 of u__pays__v is also in an earlier row"] {
         assert!(error.contains(text), "{error}");
     }
     folder.write("edges.csv", "s,t,n,payment\na,x,0,7\nb,y,1,\nc,y,2,7\na,y,3,007\n");

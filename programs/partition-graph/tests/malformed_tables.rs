@@ -238,7 +238,7 @@ const CASES: &[(&str, Change, &str)] = &[
     (
         "duplicate id",
         Replace("nodes.csv", "c,3", "a,3"),
-        "nodes.csv: row 3: column id: the id a of n is that of an earlier row",
+        "nodes.csv: row 3: column id: the id a of n is also in an earlier row",
     ),
     ("missing time", Replace("nodes.csv", "1,6", "1,"), "nodes.csv: row 2: column t: it is missing"),
     ("time with fraction", Replace("nodes.csv", "1,6", "1,6.5"), "row 2: column t: 6.5 is not a whole number"),

@@ -193,7 +193,7 @@ fn bad_rows_are_dropped_and_counted() {
     let folder = Folder::new();
     write_bad_rows(&folder);
     let error = folder.fails(&[]);
-    assert!(error.contains("nodes.csv: row 4: column id: the id a of n is that of an earlier row"), "{error}");
+    assert!(error.contains("nodes.csv: row 4: column id: the id a of n is also in an earlier row"), "{error}");
     assert!(error.contains("--on-bad-rows drop"), "{error}");
     let (made, stderr) = folder.made("out", &["--on-bad-rows", "drop"]);
     let sizes = (&made["node_types"][0]["book"][2], &made["edge_types"][0]["num_edges"]);

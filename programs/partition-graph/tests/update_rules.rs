@@ -82,8 +82,8 @@ fn tables_that_do_not_fit_the_parts_are_errors() {
     }
     for (file, content, expected) in [
         ("n.csv", "id,x,y\ne,5,green\n", "the label \"green\" is not one of the known classes"),
-        ("n.csv", "id,x,y\na,5,red\na,6,red\n", "the id a of n is that of an earlier row"),
-        ("n.csv", "id,x,y\ne,5,red\ne,5,red\n", "the id e of n is that of an earlier row"),
+        ("n.csv", "id,x,y\na,5,red\na,6,red\n", "the id a of n is also in an earlier row"),
+        ("n.csv", "id,x,y\ne,5,red\ne,5,red\n", "the id e of n is also in an earlier row"),
         ("e.csv", "s,d,w\na,zz,1\n", "there is no n with the id zz"),
     ] {
         let before = std::fs::read(folder.path(file)).unwrap();

@@ -339,7 +339,7 @@ pub(super) fn insert_ids<'t>(
                     Inserted::Duplicate(first) if known.as_mut().is_some_and(|known| known.add_known(first)) => None,
                     Inserted::Duplicate(first) => {
                         let shown = ids.ids().show(first);
-                        let why = format!("column {column}: the id {shown} of {name} is that of an earlier row");
+                        let why = format!("column {column}: the id {shown} of {name} is also in an earlier row");
                         Some((BadKind::DuplicateId, why))
                     }
                     Inserted::Full => {
