@@ -24,7 +24,7 @@ type Grad = Autodiff<Plain>;
 const FORMS: [LayerForm; 2] = [LayerForm::Direct, LayerForm::Typed];
 
 /// Returns all models of the registry with the defaults of their flags.
-fn all_kinds() -> Vec<(&'static str, ConvKind)> {
+pub(crate) fn all_kinds() -> Vec<(&'static str, ConvKind)> {
     let mut kinds = Vec::new();
     for model in FORMS.into_iter().flat_map(ConvKind::model_names) {
         let kind = ConvKind::from_flags(model.name, FlagValues::new()).expect("defaults are valid");
@@ -51,7 +51,7 @@ fn settings_survive_flags_and_model_files() {
 }
 
 /// Returns networks of all forms, with a convolution and all blocks that they can have.
-fn networks(kind: ConvKind) -> Vec<NetworkConfig> {
+pub(crate) fn networks(kind: ConvKind) -> Vec<NetworkConfig> {
     let output = NetworkOutput { node_type: NodeTypeId(0), channels: 3 };
     let mut graph = GraphSchema::homogeneous(5);
     graph.edge_types[0].edge_dim = if kind.edge_features() == EdgeFeatureUse::Ignored { 0 } else { 2 };
@@ -85,12 +85,17 @@ fn edge_features(config: &NetworkConfig, block: &Block) -> Option<Tensor<Plain, 
     if dim > 0 { Some(Draws(10).matrix(block.num_edges(), dim)) } else { None }
 }
 
+/// Makes the edges of a graph, and their normalisation.
+pub(crate) fn graph_of(num_nodes: usize) -> (Block, GcnNorm) {
+    let graph = Arc::new(random_graph(&mut Draws(8), num_nodes, num_nodes, 3));
+    let degrees: Vec<u32> = graph.indptr().windows(2).map(|ends| ends[1] - ends[0]).collect();
+    let norm = GcnNorm::new(&graph, &degrees).expect("a normalisation");
+    (Block::new(graph, num_nodes, num_nodes).expect("a block"), norm)
+}
+
 /// Makes the edges, the normalisation and the features of a graph with 12 nodes.
 fn whole_graph() -> (Block, GcnNorm, Tensor<Plain, 2>) {
-    let graph = Arc::new(random_graph(&mut Draws(8), 12, 12, 3));
-    let degrees: Vec<u32> = graph.indptr().windows(2).map(|ends| ends[1] - ends[0]).collect();
-    let block = Block::new(Arc::clone(&graph), 12, 12).expect("a block");
-    let norm = GcnNorm::new(&graph, &degrees).expect("a normalisation");
+    let (block, norm) = graph_of(12);
     (block, norm, Draws(9).matrix(12, 5))
 }
 

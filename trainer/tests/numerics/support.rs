@@ -168,20 +168,20 @@ pub(crate) fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64, wha
     }
 }
 
-type Grad = Autodiff<NdArray<f64>>;
-type GradientsOf = <Grad as AutodiffBackend>::Gradients;
+/// The gradients of all backends with gradients.
+pub(crate) type Gradients = <Autodiff<NdArray<f64>> as AutodiffBackend>::Gradients;
 
 /// The gradients of all parameters, concatenated.
 pub(crate) struct ParameterGradients<'a> {
-    of: &'a GradientsOf,
+    of: &'a Gradients,
     /// Zeros for parameters that the output does not depend on.
     pub(crate) values: Vec<f64>,
     /// The number of these parameters.
     pub(crate) num_missing: usize,
 }
 
-impl ModuleVisitor<Grad> for ParameterGradients<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<Grad, D>>) {
+impl<B: AutodiffBackend<Gradients = Gradients>> ModuleVisitor<B> for ParameterGradients<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         let value = param.val();
         match value.grad(self.of) {
             Some(gradient) => self.values.extend(values(gradient)),
@@ -193,7 +193,10 @@ impl ModuleVisitor<Grad> for ParameterGradients<'_> {
     }
 }
 
-pub(crate) fn parameter_gradients<'a>(module: &impl Module<Grad>, of: &'a GradientsOf) -> ParameterGradients<'a> {
+pub(crate) fn parameter_gradients<'a, B: AutodiffBackend<Gradients = Gradients>>(
+    module: &impl Module<B>,
+    of: &'a Gradients,
+) -> ParameterGradients<'a> {
     let mut found = ParameterGradients { of, values: Vec::new(), num_missing: 0 };
     module.visit(&mut found);
     found
