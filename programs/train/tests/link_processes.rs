@@ -3,7 +3,7 @@
 use crate::programs;
 
 use crate::predict_tables::{NUM_USERS, partition_tables, partition_tables_with, user, write_tables_of};
-use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeData, NodeTypeId};
 use programs::{
     Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link_parts,
@@ -372,6 +372,30 @@ fn losses(parts: &Path, nproc: u32, metrics: &Path, flags: &[&str]) -> Vec<f64> 
     succeeded(link(parts, nproc, &[flags, &["--metrics", text(metrics)]].concat()));
     let lines = metrics_lines(metrics);
     lines.iter().filter(|line| line["event"] == "epoch").map(|line| number_of(line, "loss")).collect()
+}
+
+#[test]
+fn a_run_with_shared_negatives_of_several_types_repeats() {
+    let folder = Folder::new();
+    let options = FakeOptions { avg_num_nodes: 60, num_channels: 6, num_classes: 5, ..FakeOptions::default() };
+    let mut graph = fake_hetero(&options).expect("a fake graph");
+    graph.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(4)], &HoldOut::random(0.1, 0.1, 0)).expect("held-out edges");
+    let parts = written_by(&graph, 1);
+    // Many batches have one edge into nodes of a type.
+    let shared = ["--shared-negatives", "--num-negatives", "20", "--batch-size", "4", "--edge-types", "e0,e4"];
+    let hgt = ["--model", "hgt", "--batch-size", "20"];
+    for flags in [&shared[..], &hgt] {
+        let mut runs = Vec::new();
+        for run in 0..3 {
+            let metrics = folder.join(&format!("{}-{run}", flags[1]));
+            let flags = [flags, &["--num-epochs", "2", "--metrics", text(&metrics)]].concat();
+            succeeded(link(&parts.path, 1, &flags));
+            let lines = metrics_lines(&metrics).into_iter().filter(|line| line["event"] == "epoch");
+            runs.push(lines.map(|line| (line["loss"].clone(), line["valid"].clone())).collect::<Vec<_>>());
+        }
+        assert_eq!(runs[0].len(), 2);
+        assert!(runs.iter().all(|run| *run == runs[0]), "{runs:?}");
+    }
 }
 
 #[test]

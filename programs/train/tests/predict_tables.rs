@@ -555,6 +555,24 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     let output = succeeded(evaluate("node", "same", &items, &[]));
     assert!(!stderr(&output).contains("note: "), "{}", stderr(&output));
 
+    // As many classes, but others.
+    let classes = "the classes of node type item are not those of its training";
+    let start_items = |parts: &str| {
+        let mut command = program();
+        command.args(["node", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
+        command.arg("--init-from").arg(&items).arg("--dataset-root-dir").arg(folder.join(parts));
+        stderr(&succeeded(run(&mut command)))
+    };
+    assert!(!start_items("same").contains("the classes of"));
+    let table = std::fs::read_to_string(folder.join("items.csv")).expect("the items");
+    let table = table.replace("yellow", "blue").replace("high", "middle");
+    std::fs::write(folder.join("items.csv"), table).expect("write the items");
+    partition_tables(folder.path(), 2, None, &folder.join("classes"));
+    let error = error_of(&evaluate("node", "classes", &items, &[]));
+    assert!(error.contains(classes), "{error}");
+    let output = start_items("classes");
+    assert!(output.contains(&format!("{classes}, so that outputs that are taken over stand for other")), "{output}");
+
     // The file gives the settings of the model.
     for (task, model, flags, what) in [
         ("node", &items, ["--model", "gat"], "--model gat: the model"),

@@ -202,10 +202,8 @@ impl TrainedOn {
                 return Some(format!("{difference}: train a model for these graphs"));
             }
         }
-        let same_types = pairs(&self.node_types, &found.node_types)
-            .all(|(_, [trained, found])| !differ(&trained.classes, &found.classes));
-        (reads.classes && !same_types)
-            .then(|| "the classes of the graphs are not those of its training: train a model for them".to_owned())
+        let difference = self.other_classes(&found, reads)?;
+        Some(format!("{difference}: train a model for these graphs"))
     }
 
     /// Adds the sampler of the evaluation.
@@ -309,37 +307,52 @@ impl TrainedOn {
     /// Describes the first difference between the data of the training and a graph, and its remedy. Types whose
     /// description is missing on a side are not compared. Classes are compared if a model reads them.
     pub fn difference(&self, meta: &Meta, reads: ReadData) -> Option<String> {
-        const REMEDY: &str = "make the parts with partition-graph --transforms and the parts of the training";
-        let graph = Self::new(meta);
-        for (name, [trained, found]) in pairs(&self.node_types, &graph.node_types) {
+        let graph = Self { classes_of_labels: classes_of_labels(meta), ..Self::new(meta) };
+        let difference = self.other_transforms(&graph).or_else(|| self.other_classes(&graph, reads))?;
+        Some(format!("{difference}: make the parts with partition-graph --transforms and the parts of the training"))
+    }
+
+    /// Describes the first type whose features have other transforms in the training than in other data.
+    fn other_transforms(&self, data: &Self) -> Option<String> {
+        let of_nodes = pairs(&self.node_types, &data.node_types).map(|(name, types)| ("node", name, types));
+        let of_edges = pairs(&self.edge_types, &data.edge_types).map(|(name, types)| ("edge", name, types));
+        for (kind, name, [trained, found]) in of_nodes.chain(of_edges) {
             if differ(&trained.transforms, &found.transforms) {
                 return Some(format!(
-                    "the features of node type {name} have other transforms or columns than in its training: {REMEDY}"
+                    "the features of {kind} type {name} have other transforms or columns than in its training"
                 ));
-            }
-            if reads.classes && differ(&trained.classes, &found.classes) {
-                return Some(format!("the classes of node type {name} are not those of its training: {REMEDY}"));
-            }
-        }
-        let found = classes_of_labels(meta);
-        for (name, trained) in self.classes_of_labels.iter().filter(|_| reads.classes) {
-            // The only label of a type may have no name here.
-            let of_type = name.split_once(':').map_or(name.as_str(), |(of_type, _)| of_type);
-            if found.get(name).or_else(|| found.get(of_type)).is_some_and(|found| found != trained) {
-                return Some(format!("the classes of the target {name} are not those of its training: {REMEDY}"));
-            }
-        }
-        for (name, [trained, found]) in pairs(&self.edge_types, &graph.edge_types) {
-            if differ(&trained.transforms, &found.transforms) {
-                return Some(format!(
-                    "the features of edge type {name} have other transforms or columns than in its training: {REMEDY}"
-                ));
-            }
-            if reads.edge_classes && differ(&trained.classes, &found.classes) {
-                return Some(format!("the classes of edge type {name} are not those of its training: {REMEDY}"));
             }
         }
         None
+    }
+
+    /// Describes the first classes that a model reads and that differ between the training and other data.
+    pub fn other_classes(&self, data: &Self, reads: ReadData) -> Option<String> {
+        let mut other = None;
+        if reads.classes {
+            for (name, [trained, found]) in pairs(&self.node_types, &data.node_types) {
+                if differ(&trained.classes, &found.classes) {
+                    let of_nodes = format!("node type {name}");
+                    other.get_or_insert(if name == GRAPHS { "the graphs".to_owned() } else { of_nodes });
+                }
+            }
+            for (name, trained) in &self.classes_of_labels {
+                // The only label of a type may have no name here.
+                let of_type = name.split_once(':').map_or(name.as_str(), |(of_type, _)| of_type);
+                let found = data.classes_of_labels.get(name).or_else(|| data.classes_of_labels.get(of_type));
+                if found.is_some_and(|found| found != trained) {
+                    other.get_or_insert(format!("the target {name}"));
+                }
+            }
+        }
+        if reads.edge_classes {
+            for (name, [trained, found]) in pairs(&self.edge_types, &data.edge_types) {
+                if differ(&trained.classes, &found.classes) {
+                    other.get_or_insert(format!("edge type {name}"));
+                }
+            }
+        }
+        other.map(|what| format!("the classes of {what} are not those of its training"))
     }
 
     /// Returns true if a type has other nodes than in the training: they have other ids, or the same ids in another

@@ -1,12 +1,12 @@
 //! Starting from the weights of a saved model.
 
-use super::ModelFileError;
 use super::embedding_index::EmbeddingIndex;
 use super::new_embeddings::NewEmbeddings;
 use super::read::{open, read_tensor, with_values};
 use super::saved_embeddings::SavedEmbeddings;
 use super::tensor_name::{ModulePath, tensor_names};
 use super::warm_start_report::{OtherShape, WarmStartReport};
+use super::{ModelFileError, ReadData, TrainedOn};
 use crate::models::GraphSchema;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::Tensor;
@@ -44,6 +44,7 @@ pub struct WarmStart {
     path: PathBuf,
     bytes: Arc<[u8]>,
     new_embeddings: Option<NewEmbeddings>,
+    other_classes: Option<String>,
 }
 
 impl fmt::Debug for WarmStart {
@@ -55,12 +56,22 @@ impl fmt::Debug for WarmStart {
 impl WarmStart {
     /// Makes a start from the bytes that [`read_network`](super::read_network) returned for the file `path`.
     pub fn new(path: impl Into<PathBuf>, bytes: Vec<u8>) -> Self {
-        Self { path: path.into(), bytes: bytes.into(), new_embeddings: None }
+        Self { path: path.into(), bytes: bytes.into(), new_embeddings: None, other_classes: None }
     }
 
     /// Sets the start of the embeddings of nodes that the file has no rows for. With `None`, they keep their initial values.
     pub fn with_new_embeddings(self, new_embeddings: Option<NewEmbeddings>) -> Self {
         Self { new_embeddings, ..self }
+    }
+
+    /// Compares the classes that a model reads with the classes of the file's training, for [`WarmStartReport::other_classes`].
+    ///
+    /// # Errors
+    /// [`ModelFileError`] if the file is damaged.
+    pub fn for_data(self, data: &TrainedOn, reads: ReadData) -> Result<Self, ModelFileError> {
+        let trained_on = TrainedOn::of_file(&self.bytes, &self.path)?;
+        let other_classes = trained_on.and_then(|trained_on| trained_on.other_classes(data, reads));
+        Ok(Self { other_classes, ..self })
     }
 
     /// Returns the file.
@@ -91,6 +102,7 @@ impl WarmStart {
         let model = model.map(&mut fill);
         let mut report = fill.finish()?;
         report.other_graph = other_graph(&json, settings);
+        report.other_classes = self.other_classes.clone();
         let index = file.index.unwrap_or_else(EmbeddingIndex::default);
         let saved = SavedEmbeddings::in_files(&self.path, index).of_data(file.trained_on);
         Ok((model, report, saved.with_new_embeddings(self.new_embeddings)))

@@ -30,6 +30,8 @@ pub struct WarmStartReport {
     pub other_graph: Option<String>,
     /// The first difference between the features of the file's training and of this graph.
     pub other_data: Option<String>,
+    /// The first difference between the classes of the file's training and of this data.
+    pub other_classes: Option<String>,
 }
 
 /// A tensor of another shape, with both shapes as a file has them.
@@ -81,6 +83,13 @@ impl WarmStartReport {
         }
         if let Some(what) = &self.other_data {
             lines.push(format!("the data is not like that of the model: {what}"));
+        }
+        if let Some(what) = &self.other_classes {
+            lines.push(format!(
+                "{what}, so that outputs that are taken over stand for other classes until training has changed them. To keep \
+                 the classes of the file, make the parts with partition-graph update, or with --transforms and the parts of \
+                 its training"
+            ));
         }
         if !self.missing.is_empty() {
             let tensors = counted(self.missing.len(), "tensor is", "tensors are");

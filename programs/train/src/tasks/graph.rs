@@ -34,7 +34,7 @@ use edgecut_trainer::graph::{
 use edgecut_trainer::inference::WantedRows;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{SavedTask, TrainedOn};
+use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
 use edgecut_trainer::models::NetworkConfig;
 use edgecut_trainer::{Compiles, EpochReport, SeedResult, SeedScores, TrainingBackend};
 use serde::{Deserialize, Serialize};
@@ -182,6 +182,10 @@ impl TaskProgram for GraphTask {
             adds_embeddings: false,
             new_embeddings: None,
         }
+    }
+
+    fn reads(outputs: Option<OutputKind>) -> ReadData {
+        ReadData { classes: matches!(outputs, Some(OutputKind::Classes(_))), ..ReadData::default() }
     }
 
     fn class_names(

@@ -22,6 +22,7 @@ use edgecut_cli::StoreArgs;
 use edgecut_cluster::Termination;
 use edgecut_gnn::nn::{EdgeFeatureUse, FlagValues, LayerForm};
 use edgecut_trainer::checkpoint::{CheckpointConfig, Checkpoints};
+use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::{Compiles, TrainError, TrainingBackend};
 use serde::Serialize;
@@ -157,11 +158,13 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     if let Some(sampler) = eval_sampler {
         trained_on = trained_on.with_sampler(sampler);
     }
+    // The initial values of a run that continues are in the past.
+    if !continues && let Some(warm_start) = own.start().warm_start(job.world)? {
+        let reads = T::reads(Some(OutputKind::Classes(0)));
+        fit.warm_start = Some(warm_start.for_data(&trained_on, reads)?.with_new_embeddings(new_embeddings));
+    }
     reporter.describe_data(trained_on);
     reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), &args.given, &run.output)?;
-    // The initial values of a run that continues are in the past.
-    let warm_start = if continues { None } else { own.start().warm_start(job.world)? };
-    fit.warm_start = warm_start.map(|warm_start| warm_start.with_new_embeddings(new_embeddings));
     let mut reporter = TaskReporter { reporter, task: T::epoch_text(args) };
     let config = &mut config;
     let task = TaskRun { args, config, data: &job.data, world: &mut *job.world, device, observer: &mut reporter };
