@@ -100,7 +100,8 @@ pub(crate) struct Args {
     #[arg(skip)]
     pub(crate) passed_on: Vec<String>,
     /// The program and its arguments, after `--` or as one quoted string, which may be a command of the shell
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    // The command line is taken apart before, and puts `--` before the command.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
 

@@ -181,5 +181,9 @@ mod tests {
         let error = Words::args("launch 'train node'").unwrap_err().to_string();
         assert!(error.contains("--ip-config"), "{error}");
         assert!(Words::args("launch --ip-config f").unwrap_err().to_string().contains("COMMAND"));
+        for line in ["launch --ip-confg f train node", "launch --ip-config f --dry-rum 'train node'"] {
+            let error = Words::args(line).unwrap_err().to_string();
+            assert!(error.contains("unexpected argument '--"), "{error}");
+        }
     }
 }

@@ -187,6 +187,10 @@ fn flags_and_graphs_that_servers_cannot_serve_are_refused() {
     }
     let output = run(client("node", &nobody).args(["--rendezvous-timeout", "1"]));
     assert_eq!(error_of(&output).matches(&nobody).count(), 1, "a server is named once: {}", stderr(&output));
+    let output = run(client("node", &nobody).args(["--rendezvous-timeout", "7"]));
+    assert_refused(&output, 1, &["connect to server"]);
+    let line = format!("waiting for the servers {nobody}, up to 7 s (--rendezvous-timeout)");
+    assert!(stderr(&output).contains(&line), "{}", stderr(&output));
     let mut nothing = Command::new(TRAIN);
     nothing.arg("node").stdout(Stdio::piped()).stderr(Stdio::piped());
     unplace(&mut nothing);

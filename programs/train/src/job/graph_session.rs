@@ -2,6 +2,7 @@
 
 use crate::args::{JobArgs, PartArgs};
 use crate::job::labels::WantedLabels;
+use crate::job::late_notice::LateNotice;
 use crate::job::process_role::Rank;
 use crate::job::source::{SharedFlags, Source};
 use crate::job::table_ids::IdMapFiles;
@@ -61,7 +62,12 @@ pub(crate) fn run(
             }
             Source::Servers(servers) => {
                 let patience = Duration::from_secs(job.rendezvous_timeout);
+                let list = args.server_list().unwrap_or_default();
+                let limit = job.rendezvous_timeout;
+                let line = format!("waiting for the servers {list}, up to {limit} s (--rendezvous-timeout)");
+                let notice = (rank.rank == 0).then(|| LateNotice::new(line));
                 let graph = DistGraph::connect(servers, cluster.clone(), config(job, args, rank), patience)?;
+                drop(notice);
                 labels.find(graph.part().meta(), world)?.check_servers(graph.part().meta())?;
                 graph
             }

@@ -4,6 +4,7 @@ pub(crate) mod command;
 pub(crate) mod device;
 pub(crate) mod graph_session;
 pub(crate) mod labels;
+mod late_notice;
 pub(crate) mod process_role;
 pub(crate) mod source;
 mod table_ids;
