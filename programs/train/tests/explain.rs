@@ -252,7 +252,8 @@ fn the_planted_features_of_edges_are_found() {
         let is_target = row["input"] == row["src"] && row["input_dst"] == row["dst"];
         num_found += usize::from(is_target && row["feature"] == "amount" && row["type"] == "user__pays__shop");
     }
-    assert_eq!(num_edges, 120);
+    // A feature that has no share in a score has no row.
+    assert!((115..=120).contains(&num_edges), "{num_edges}");
     assert!(num_found > 100, "{num_found} of {num_edges}");
 }
 
