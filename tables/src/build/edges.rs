@@ -6,7 +6,7 @@ use super::bad_rows::{BadInPiece, BadKind};
 use super::columns::{
     Columns, FeatureRules, SpecTable, TypeColumns, check_all, compute, compute_features, differ, dtype,
 };
-use super::edge_ids::read_ids;
+use super::edge_ids::{keys_of_ends, keys_of_ids, read_ids};
 use super::kept::Dropped;
 use super::nodes::{MISSING_ID, check_classes};
 use super::spec::Spec;
@@ -117,10 +117,16 @@ pub(super) fn read_edges(
             SplitRule::Shares { shares, by } => {
                 let num_edges = data.src.len();
                 let labeled: Vec<u64> = (0..num_edges as u64).filter(|&edge| values.is_known(edge as usize)).collect();
+                let mut draw_keys = None;
                 if context.is_update {
                     context.warnings.extend(splits::divided_by_time(label, by, labeled.len()));
+                    draw_keys = Some(match &ids {
+                        Some(ids) => keys_of_ids(ids),
+                        None => keys_of_ends(ends.ids, &data, columns.times.as_deref()),
+                    });
                 }
-                let rule = ByShares { label, name, shares: *shares, by, keys: columns.split_keys.as_deref() };
+                let keys = columns.split_keys.as_deref();
+                let rule = ByShares { label, name, shares: *shares, by, keys, draw_keys };
                 rule.divide(context, labeled, &mut columns.saved)?.codes(num_edges)
             }
             SplitRule::Files(files) => listed_splits(context, label, files, ends, &data)?,

@@ -383,13 +383,16 @@ fn node_splits(
     match &label.split {
         SplitRule::Shares { shares, by } => {
             let mut rows: Vec<u32> = (0..data.num_nodes as u32).filter(|&row| data.is_labeled(row)).collect();
-            if let NumberedIds { label: at, known: Some(known), .. } = numbered {
+            let mut draw_keys = None;
+            if let NumberedIds { label: at, ids, known: Some(known) } = numbered {
                 rows.retain(|&row| known.split(at, known.numbers[row as usize]) == KnownSplit::Open);
                 if known.has_splits(at) {
                     context.warnings.extend(splits::divided_by_time(label, by, rows.len()));
                 }
+                draw_keys = Some(known.numbers.iter().map(|&number| ids.ids().draw_key(number) as i64).collect());
             }
-            Ok(ByShares { label, name: &data.name, shares: *shares, by, keys }.divide(context, rows, saved)?.into())
+            let rule = ByShares { label, name: &data.name, shares: *shares, by, keys, draw_keys };
+            Ok(rule.divide(context, rows, saved)?.into())
         }
         SplitRule::Files(files) => splits::by_files(context, label, files, numbered),
     }
