@@ -173,6 +173,10 @@ pub(super) fn compute(
             let why = format!("the labels of {name} are numbers, but those of transforms.json have names of classes");
             return Err(TableError::file(conf, why));
         }
+        // The few labels of an update may lack other classes of the parts.
+        if let Some(label) = spec.label.filter(|_| rule.names().is_none() && !context.is_update) {
+            table.record_binary(&label.name, &arrays.labels);
+        }
         let expected = *columns.num_rows.get_or_insert(arrays.num_rows);
         if arrays.num_rows != expected {
             return Err(differ(table, arrays.num_rows, expected));
