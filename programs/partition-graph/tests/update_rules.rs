@@ -94,6 +94,69 @@ fn tables_that_do_not_fit_the_parts_are_errors() {
     }
 }
 
+/// Parameters that need no fit are those of the parts.
+#[test]
+fn other_parameters_than_those_of_the_parts_are_errors() {
+    let features = json!([
+        {"feature_col": "x", "feature_name": "fill", "impute": "constant", "fill_value": 5},
+        {"feature_col": "x", "feature_name": "scaled", "transform": {"name": "max_min_norm", "max_val": 10, "max_bound": 9}},
+        {"feature_col": "x", "feature_name": "shifted", "transform": {"name": "log", "offset": 2}},
+        {"feature_col": "x", "feature_name": "clipped", "transform": {"name": "clip", "max": 3}},
+        {"feature_col": "y", "feature_name": "one", "transform": {"name": "to_categorical", "mapping": {"red": 0, "blue": 1}}},
+        {"feature_col": "y", "feature_name": "two", "transform": {"name": "hash_buckets", "buckets": 4}},
+        {"feature_col": "x", "feature_name": "age", "transform": {"name": "date", "epoch": "s", "reference": "2024-01-01"}},
+        {"feature_col": "x", "feature_name": "rank", "transform": {"name": "rank_gauss", "epsilon": 0.1}},
+        {"feature_col": "x", "feature_name": "spread", "transform": {"name": "z_score"}}
+    ]);
+    let (folder, mut conf) = small_parts(&[]);
+    std::fs::remove_dir_all(folder.path("parts")).unwrap();
+    conf["nodes"][0]["features"] = features;
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    folder.write("n.csv", "id,x,y\ne,5,red\n");
+    folder.write("e.csv", "s,d,w\na,e,1\n");
+    for (at, key, value, expected) in [
+        (0, "fill_value", json!(6), "fill: fill_value is [6.0], but [5.0] in transforms.json"),
+        (1, "max_val", json!(20), "scaled: max_val is [20.0], but [10.0] in transforms.json"),
+        (1, "min_val", json!(0), "scaled: min_val is [0.0], but [1.0] in transforms.json"),
+        (2, "offset", json!(1), "shifted: offset is 1.0, but 2.0 in transforms.json"),
+        (3, "max", json!(4), "clipped: max is [4.0], but [3.0] in transforms.json"),
+        (3, "min", json!(1), "clipped: min is [1.0], but not set in transforms.json"),
+        (
+            4,
+            "mapping",
+            json!({"red": 1, "blue": 0}),
+            "one: mapping is {\"blue\":0,\"red\":1}, but {\"blue\":1,\"red\":0} in",
+        ),
+        (5, "buckets", json!(5), "two: buckets is 5, but 4 in transforms.json"),
+        (5, "separator", json!("|"), "two: separator is \"|\", but not set in transforms.json"),
+        (6, "reference", json!("2025-01-01"), "age: reference is 1735689600.0, but [1704067200.0] in transforms.json"),
+        (6, "scale", json!(true), "age: scale is true, but not set in transforms.json"),
+    ] {
+        let mut changed = conf.clone();
+        let feature = &mut changed["nodes"][0]["features"][at];
+        if at == 0 {
+            feature[key] = value
+        } else {
+            feature["transform"][key] = value
+        }
+        let error = fails(&folder, &changed);
+        assert!(error.contains(&format!("nodes[0].features[{at}], feature {expected}")), "{key}: {error}");
+        assert!(error.contains("keep its value, or partition all tables again with the new one"), "{error}");
+        folder.write("graph.json", changed.to_string());
+        let error = folder.fails(&["--transforms", folder.path("parts").to_str().unwrap()]);
+        assert!(error.contains(expected), "{key}: {error}");
+    }
+    // The parts keep neither bounds nor the parameters of ranks, and keys that are left out are those of the parts.
+    conf["nodes"][0]["features"][1]["transform"]["max_bound"] = 8.into();
+    conf["nodes"][0]["features"][7]["transform"]["epsilon"] = 0.2.into();
+    for at in [1, 2, 4, 6] {
+        let transform = conf["nodes"][0]["features"][at]["transform"].as_object_mut().unwrap();
+        transform.retain(|key, _| ["name", "epoch"].contains(&key.as_str()));
+    }
+    said(&folder, &conf);
+}
+
 #[test]
 fn only_updates_remove_rows() {
     let (folder, mut conf) = small_parts(&[]);

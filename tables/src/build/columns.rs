@@ -293,12 +293,17 @@ fn check_names(conf: &Path, name: &str, features: &[&Feature]) -> Result<(), Tab
     Ok(())
 }
 
-/// Checks that the saved transforms are those of the features, in the same order.
+/// Checks that the saved transforms are those of the features, in the same order, with the parameters that are given.
 fn check_saved(conf: &Path, name: &str, features: &[&Feature], saved: &SavedType) -> Result<(), TableError> {
     let ours: Vec<(&str, String)> =
         features.iter().map(|f| (f.name.as_str(), f.transform.shown(f.impute.as_ref()))).collect();
     let theirs: Vec<(&str, String)> = saved.features.iter().map(|f| (f.name.as_str(), f.fitted().shown())).collect();
     if ours == theirs {
+        for (feature, saved) in features.iter().zip(&saved.features) {
+            let checked = saved.fitted().check_given(&feature.transform, feature.impute.as_ref(), &feature.given);
+            checked
+                .map_err(|why| TableError::file(conf, format!("{}, feature {}: {why}", feature.at, feature.name)))?;
+        }
         return Ok(());
     }
     let show = |list: &[(&str, String)]| match list {

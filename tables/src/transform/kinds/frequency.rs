@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The share of the rows with the same text, or the mean share of the texts between separators. It is fitted on the rows of
 /// training, since the shares of rows of the test set would tell its size and its categories.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Frequency {
     separator: Option<String>,
 }

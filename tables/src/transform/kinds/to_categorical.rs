@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One-hot encoding of a text, or multi-hot encoding of the texts between separators.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct ToCategorical {
     separator: Option<String>,
     mapping: Option<BTreeMap<String, u32>>,
