@@ -1,9 +1,10 @@
 //! `partition-graph update`: the rows, types and files that it accepts, and its counts.
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
+use crate::corruption::edit_meta;
 use crate::table_files::{Folder, arrays, contents};
 use crate::updates::{edges_conf, partition, program, update, updated};
-use edgecut_graph::{DiskPartId, Meta, Part};
+use edgecut_graph::{DiskPartId, Meta, Part, checksum};
 use edgecut_tables::IdMaps;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -154,6 +155,37 @@ fn other_parameters_than_those_of_the_parts_are_errors() {
         let transform = conf["nodes"][0]["features"][at]["transform"].as_object_mut().unwrap();
         transform.retain(|key, _| ["name", "epoch"].contains(&key.as_str()));
     }
+    said(&folder, &conf);
+}
+
+/// Classes of another column are other classes.
+#[test]
+fn another_column_than_the_label_of_the_parts_is_an_error() {
+    let (folder, mut conf) = small_parts(&[]);
+    std::fs::remove_dir_all(folder.path("parts")).unwrap();
+    folder.write("e.csv", "s,d,w,y\na,b,1,0\nb,c,2,1\nc,d,3,1\n");
+    conf["edges"][0]["labels"] = json!([{"task_type": "classification", "label_col": "y"}]);
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    folder.write("n.csv", "id,x,y,z\ne,5,red,blue\n");
+    folder.write("e.csv", "s,d,w,y,z\na,e,1,0,1\n");
+    for (list, at) in [("nodes", "nodes[0].labels[0]"), ("edges", "edges[0].labels[0]")] {
+        let mut changed = conf.clone();
+        changed[list][0]["labels"][0]["label_col"] = "z".into();
+        let error = fails(&folder, &changed);
+        assert!(error.contains(&format!("{at}: transforms.json has no label z, but y, ")), "{error}");
+        assert!(error.contains("name its column, leave the label out"), "{error}");
+    }
+    // Parts of earlier versions do not name the label.
+    let path = folder.path("parts/transforms.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches("\"label_name\": \"y\"").count(), 2, "{text}");
+    let old = text.replace("\"label_name\"", "\"labels\"").replace("\"labels\": \"y\"", "\"labels\": {}");
+    std::fs::write(&path, &old).unwrap();
+    edit_meta(&folder.path("parts"), |meta| {
+        meta["files"]["transforms.json"] = json!({"bytes": old.len(), "xxh3": checksum(old.as_bytes())});
+    });
+    conf["nodes"][0]["labels"][0]["label_col"] = "z".into();
     said(&folder, &conf);
 }
 

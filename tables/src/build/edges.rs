@@ -8,7 +8,7 @@ use super::columns::{
 };
 use super::edge_ids::{keys_of_ends, keys_of_ids, read_ids};
 use super::kept::Dropped;
-use super::nodes::{MISSING_ID, check_classes};
+use super::nodes::{MISSING_ID, check_classes, saved_label};
 use super::spec::Spec;
 use super::split_files::read_split;
 use super::splits::{self, ByShares, bad_entry, listed_twice};
@@ -61,6 +61,9 @@ pub(super) fn read_edges(
     let mut features = tables.iter().flat_map(|table| &table.features);
     let on_training = features.find(|feature| saved.is_none() && feature.is_fitted_on_training());
     let has_labels = label.is_some_and(|label| label.column.is_some());
+    if let (Some(saved), Some(label), true) = (saved, label, has_labels) {
+        saved_label(context, saved, 0, label)?;
+    }
     let needs_splits = has_labels && on_training.is_some();
     if let Some(feature) = on_training.filter(|_| label.is_some() && !has_labels) {
         let why = format!(
@@ -109,6 +112,7 @@ pub(super) fn read_edges(
     }
     if let Some(label) = label {
         columns.record_split(context, label)?;
+        columns.saved.label_name = label.column.as_ref().map(|column| column.name.clone());
     }
     let values = label_values(columns.labels.take(), columns.targets.take(), named_classes);
     let mut labels = None;

@@ -161,9 +161,9 @@ pub(super) fn read_nodes(
             &mut columns.saved,
         )?;
     }
-    if let Some(first) = first_label.filter(|_| !more_labels.is_empty()) {
-        data.label_name = Some(first.name().to_owned());
-        columns.saved.label_name.clone_from(&data.label_name);
+    columns.saved.label_name = first_label.map(|first| first.name().to_owned());
+    if !more_labels.is_empty() {
+        data.label_name.clone_from(&columns.saved.label_name);
     }
     for (position, (label, table)) in more_labels.iter().zip(tables_of_labels).enumerate() {
         let of_label = saved.map(|saved| saved_label(context, saved, position + 1, label)).transpose()?;
@@ -214,7 +214,7 @@ fn set_labels(data: &mut NodeData, columns: &mut TypeColumns) {
 }
 
 /// Returns the saved classes of the label at a position of a configuration.
-fn saved_label<'a>(
+pub(super) fn saved_label<'a>(
     context: &Context,
     saved: &'a SavedType,
     position: usize,
