@@ -274,3 +274,46 @@ fn names_that_match_nothing_are_compared_with_near_ones() {
         assert!(error.contains(why), "{error}, expected {why}");
     }
 }
+
+/// A column of whole numbers is a column of floats in files of pandas with a missing value.
+#[test]
+fn whole_numbers_are_one_category_in_all_types() {
+    let folder = Folder::new();
+    let texts = ["to_categorical", "frequency", "hash_buckets"];
+    let features: Vec<Value> = texts
+        .iter()
+        .map(|name| {
+            let mut transform = json!({"name": name});
+            if *name == "hash_buckets" {
+                transform["buckets"] = 50.into();
+            }
+            json!({"feature_col": "code", "feature_name": name, "transform": transform})
+        })
+        .collect();
+    let conf = json!({
+        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "n-*.parquet", "features": features}],
+        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
+    });
+    folder.write("graph.json", conf.to_string());
+    folder.write("e.csv", "s,d\n0,1\n");
+    let whole: ArrayRef = Arc::new(Int64Array::from(vec![10, 20, 30]));
+    let wholes: Vec<(&str, ArrayRef)> = vec![
+        ("whole", Arc::new(Int64Array::from(vec![10, 20, 10]))),
+        ("floats", Arc::new(Float64Array::from(vec![10.0, 20.0, 10.0]))),
+        ("singles", Arc::new(Float32Array::from(vec![10.0, 20.0, 10.0]))),
+        ("decimals", decimals(vec![1000, 2000, 1000], 2)),
+        ("texts", Arc::new(StringArray::from(vec!["10", "20", "10"]))),
+    ];
+    let mut expected = None;
+    for (name, column) in wholes {
+        parquet(
+            &folder,
+            "n-0.parquet",
+            vec![("id", Arc::new(Int64Array::from(vec![0, 1, 2]))), ("code", whole.clone())],
+        );
+        parquet(&folder, "n-1.parquet", vec![("id", Arc::new(Int64Array::from(vec![3, 4, 5]))), ("code", column)]);
+        folder.made(name, &[]);
+        let found = arrays(&folder.path(name));
+        assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{name}");
+    }
+}

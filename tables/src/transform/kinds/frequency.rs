@@ -3,7 +3,7 @@
 use crate::config_values::Object;
 use crate::transform::MAX_COUNTED;
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
-use crate::transform::statistics::{CategoryCounts, split};
+use crate::transform::statistics::{CategoryCounts, of_category, split};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ impl FittedKind for Fitted {
         let mut num_unknown = 0;
         for category in split(row.text(), self.separator.as_deref()) {
             num_categories += 1;
-            match self.counts.get(category) {
+            match of_category(&self.counts, category) {
                 Some(count) => sum += count,
                 None => num_unknown += 1,
             }
