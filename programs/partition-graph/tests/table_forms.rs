@@ -317,3 +317,40 @@ fn whole_numbers_are_one_category_in_all_types() {
         assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{name}");
     }
 }
+
+/// Rows of several tables belong together by position, so that the files of all tables need one order.
+#[test]
+fn tables_with_files_in_different_orders_are_named() {
+    for (ids, vectors, is_warned) in [
+        ("part-1,part-2,part-10", "v-01,v-02,v-10", true),
+        ("part-1,part-2,part-10", "v-1,v-2,v-10", false),
+        ("p-01,p-02,p-10", "v", false),
+        ("p-1,p-2,p-10", "v", true),
+    ] {
+        let folder = Folder::new();
+        for (at, name) in ids.split(',').enumerate() {
+            folder.write(&format!("ids/{name}.csv"), format!("id\na{at}\n"));
+            folder.write(&format!("ends/{name}.csv"), format!("s,d\na{at},a{at}\n"));
+        }
+        for name in vectors.split(',') {
+            let rows = if vectors == "v" { "1\n2\n3\n" } else { "1\n" };
+            folder.write(&format!("vectors/{name}.csv"), format!("x\n{rows}"));
+        }
+        let feature = json!([{"feature_col": "x"}]);
+        let relation = ["n", "to", "n"];
+        let conf = json!({
+            "nodes": [{"node_type": "n", "node_id_col": "id", "files": "ids"},
+                      {"node_type": "n", "files": "vectors", "features": feature}],
+            "edges": [{"relation": relation, "files": "ends", "source_id_col": "s", "dest_id_col": "d"},
+                      {"relation": relation, "files": "vectors", "features": feature}]
+        });
+        folder.write("graph.json", conf.to_string());
+        let (_, stderr) = folder.made("parts", &[]);
+        for at in ["nodes[0]", "edges[0]"] {
+            let warning =
+                format!("warning: {at}: its rows are joined with the rows of another table by position, and ");
+            assert_eq!(stderr.contains(&warning), is_warned, "{ids} {vectors}: {stderr}");
+        }
+        assert_eq!(stderr.contains("in the names of all tables with leading zeros"), is_warned, "{stderr}");
+    }
+}

@@ -78,6 +78,7 @@ pub(super) fn read_edges(
     for table in tables {
         opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_edges(table))?);
     }
+    context.check_order_of_all(&opened);
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let mut ids = None;
     if let Some(column) = &tables[with_ends].id_col {

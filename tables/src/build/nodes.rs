@@ -58,6 +58,7 @@ pub(super) fn read_nodes(
     let mut opened = open_tables(context, tables)?;
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let tables_of_labels = opened.split_off(tables.len());
+    context.check_order_of_all(&opened);
     let (mut ids, mut rows, next_row) = match known {
         Some(Known { ids, rows, next_row }) => (ids, Some(rows), next_row),
         None => (IdMap::new(), None, Some(0)),

@@ -235,6 +235,13 @@ pub(super) fn misordered(paths: &[&Path]) -> Option<[PathBuf; 2]> {
     paths.windows(2).find(is_wrong).map(|pair| [pair[0].to_path_buf(), pair[1].to_path_buf()])
 }
 
+/// Returns the positions of files, in the order of the numbers in their names.
+pub(super) fn natural_positions(paths: &[&Path]) -> Vec<usize> {
+    let mut positions: Vec<usize> = (0..paths.len()).collect();
+    positions.sort_by(|&one, &other| natural_order(&paths[one].to_string_lossy(), &paths[other].to_string_lossy()));
+    positions
+}
+
 /// Compares names, with numbers in them by their values.
 fn natural_order(one: &str, other: &str) -> Ordering {
     let pieces = |text: &str| -> Vec<(Option<u128>, String)> {
