@@ -55,6 +55,12 @@ impl Share {
         self.units_of(count, WHOLE / 2)
     }
 
+    /// Returns this share of `count`, rounded down or up at random by the random number `draw`, so that the mean over all random
+    /// numbers is the exact share.
+    pub fn drawn_of(self, count: u64, draw: u64) -> u64 {
+        self.units_of(count, ((u128::from(draw) * u128::from(WHOLE)) >> 64) as u64)
+    }
+
     fn units_of(self, count: u64, more: u64) -> u64 {
         let units = u128::from(count) * u128::from(self.0) + u128::from(more);
         // At most `count`, since a share is at most 1.

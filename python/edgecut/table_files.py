@@ -91,7 +91,7 @@ def _expand(start: pathlib.Path, pattern: str) -> tuple[list[pathlib.Path], str]
 
 
 def _matches(folder: pathlib.Path, parts: tuple[str, ...]) -> Iterator[pathlib.Path]:
-    """Yield the paths that match the parts of a pattern. Unlike the module ``glob``, names may start with a point."""
+    """Yield the paths that match the parts of a pattern. Only a part that starts with a point matches such names."""
     if not parts:
         yield folder
         return
@@ -99,13 +99,15 @@ def _matches(folder: pathlib.Path, parts: tuple[str, ...]) -> Iterator[pathlib.P
     if first == "**":
         yield from _matches(folder, rest)
         for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
+            if entry.is_dir() and not entry.is_symlink() and not entry.name.startswith("."):
                 yield from _matches(entry, parts)
     elif not any(letter in first for letter in "*?["):
         if (folder / first).exists():
             yield from _matches(folder / first, rest)
     else:
         for entry in folder.iterdir():
+            if entry.name.startswith(".") and not first.startswith("."):
+                continue
             if fnmatch.fnmatchcase(entry.name, first) and (not rest or entry.is_dir()):
                 yield from _matches(entry, rest)
 

@@ -64,10 +64,10 @@ LABEL = [{"task_type": "classification", "label_col": "y"}]
         (["a.csv", "b.csv"], ["b.csv", "a.csv"]),
         (["a/x.csv", "a-b/x.csv", "a0/x.csv"], ["*/x.csv"]),
         (["a/x.csv", "a-b/x.csv"], ["a-b/x.csv", "a/x.csv"]),
-        ([".x.csv", "_x.csv", "x.csv"], ["*.csv"]),
+        ([".x.csv", "_x.csv", "x.csv"], ["*.csv", ".*.csv"]),
         (["B.CSV", "a.csv"], ["a*", "B.CSV"]),
         (["t/a.csv", "t/b.csv"], ["t"]),
-        (["t/u/v/.a.csv", "t/u/w.csv", "t/x.csv"], ["t/**/*.csv"]),
+        (["t/u/v/.a.csv", "t/u/w.csv", "t/x.csv"], ["t/**/*.csv", "t/**/.*.csv"]),
         (["./b.csv", "./c.csv", "../over/a.csv"], ["../over/a.csv", "./c.csv", "{}/conf/b.csv"]),
         (["{}/cwd/a.csv", "{}/cwd/d.csv"], ["d.csv", "../cwd/a.csv"]),
         (["[1].csv", "[a].csv"], ["[[]a].csv", "[1].csv"]),
@@ -113,6 +113,16 @@ def test_converted_files_have_the_order_of_partition_graph(tmp_path, form):
     table = {"files": ["b.h5", "a.h5"], "format": {"name": form}, "features": ["x"], "labels": LABEL}
     converted = convert.convert(write_conf(tmp_path / "graph.json", table), tmp_path / "converted")
     assert rows_of(converted, tmp_path / "parts") == ([0, 1, 10, 11], [0, 3])
+
+
+def test_patterns_skip_hidden_names_that_they_do_not_spell(tmp_path):
+    for number, name in enumerate(["h/e.csv", "h/.e.csv", "h/.ipynb_checkpoints/e.csv", "h/a/e.csv"]):
+        write_csv(tmp_path / name, x=[number, number], y=[0, 1], **of_masks([0, 1]))
+    for patterns, expected in [("h/*.csv", [0]), ("h/**/*.csv", [3, 0]), ("h/.*.csv", [1]), ("*/.i*/e.csv", [2]), ("h/*/e.csv", [3])]:
+        conf = write_conf(tmp_path / "graph.json", {"files": patterns, "features": ["x"], "labels": LABEL}, masks=())
+        files, _ = table_files.table_files(tmp_path, patterns)
+        assert [int(file.read_text().split()[1].split(",")[0]) for file in files] == expected
+        assert rows_of(conf, tmp_path / f"parts-{len(list(tmp_path.iterdir()))}")[0] == [number for number in expected for _ in range(2)]
 
 
 def test_files_that_cannot_be_listed_are_named(tmp_path):

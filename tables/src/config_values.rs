@@ -164,6 +164,11 @@ impl<'a> Object<'a> {
         self.fields.iter().map(|(key, value)| (key, self.item(key, value)))
     }
 
+    /// Returns the keys that have a value other than null.
+    pub(crate) fn given_keys(&self) -> Vec<String> {
+        self.fields.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.clone()).collect()
+    }
+
     fn item(&self, key: &str, value: &'a Value) -> Item<'a> {
         Item { path: self.path_of(key), value, source: &self.source[key] }
     }

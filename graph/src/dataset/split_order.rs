@@ -39,6 +39,13 @@ pub struct Division<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupLimits([u64; 3]);
 
+impl GroupLimits {
+    /// Returns the limits that put each group into a split with the probability of its share.
+    pub fn of_shares(shares: [Share; 3]) -> Self {
+        Self(sums(shares).map(|sum| (sum.to_f64() * 2.0_f64.powi(64)) as u64))
+    }
+}
+
 impl<T: RowNumber> Division<T> {
     /// Returns the [code](Split::code) of the split of each of `num_rows` rows, [`NO_SPLIT`] for a row in none.
     pub fn codes(&self, num_rows: usize) -> Vec<u8> {
@@ -79,6 +86,26 @@ impl SplitOrder<'_> {
     pub fn by_times<T: RowNumber>(&self, mut rows: Vec<T>, times: &[i64], shares: [Share; 3]) -> Division<T> {
         rows.par_sort_unstable_by_key(|&row| (times[row.into() as usize], self.draw(row.into()), row));
         Division { ends: ends(rows.len(), shares), rows }
+    }
+
+    /// Divides the rows of a later table by their times. Rows draw by `keys`, one for each row, and not by their numbers in this
+    /// table. No row is lost by rounding: a boundary between splits that falls within a row is before or after it at random, so
+    /// that many small tables have the shares of one large table.
+    pub fn later_by_times<T: RowNumber>(
+        &self,
+        mut rows: Vec<T>,
+        times: &[i64],
+        keys: &[i64],
+        shares: [Share; 3],
+    ) -> Division<T> {
+        rows.par_sort_unstable_by_key(|&row| {
+            let at = row.into() as usize;
+            (times[at], self.draw(keys[at] as u64), row)
+        });
+        let of_rows = rows.iter().map(|&row| self.draw(keys[row.into() as usize] as u64));
+        let of_table = self.draw(of_rows.fold(0, u64::wrapping_add));
+        let ends = sums(shares).map(|sum| sum.drawn_of(rows.len() as u64, of_table) as usize);
+        Division { rows, ends }
     }
 
     /// Divides rows at random, with all rows of a group in one split: the one in whose share of the rows the middle of the
@@ -137,6 +164,12 @@ pub trait RowNumber: Copy + Ord + Send + Sync + Into<u64> {}
 impl RowNumber for u32 {}
 impl RowNumber for u64 {}
 
+/// Returns the share of training, of it and validation, and of all three splits.
+fn sums([train, valid, test]: [Share; 3]) -> [Share; 3] {
+    let two = train.plus(valid);
+    [train, two, two.plus(test)]
+}
+
 /// Returns the end of each split among `num_rows` rows.
 fn ends(num_rows: usize, shares: [Share; 3]) -> [usize; 3] {
     let mut end = 0;
@@ -191,6 +224,40 @@ mod tests {
         let [one, other] = [7, 8].map(|seed| Splits::from(order(seed).by_times((0..100).collect(), &times, shares)));
         assert!(one.train.iter().all(|&node| node >= 90));
         assert_ne!(one.train[..], other.train[..]);
+    }
+
+    #[test]
+    fn later_rows_are_divided_without_a_rest() {
+        let shares = [0.7, 0.2, 0.1].map(|share| Share::new(share).unwrap());
+        let order = SplitOrder { seed: 7, name: "paper" };
+        let limits = GroupLimits::of_shares(shares);
+        let mut at_random = [0; 3];
+        let mut by_times = [0; 3];
+        for table in 0..1000 {
+            // Each row has the same splits in any other row of its table.
+            let keys: Vec<i64> = (0..1 + table % 3).map(|row| 1000 * table + row).collect();
+            let reversed: Vec<i64> = keys.iter().rev().copied().collect();
+            let rows: Vec<u32> = (0..keys.len() as u32).collect();
+            let [codes, mut others] =
+                [&keys, &reversed].map(|keys| order.by_group_limits(rows.clone(), keys, limits).codes(keys.len()));
+            others.reverse();
+            assert_eq!(codes, others);
+            codes.iter().for_each(|&code| at_random[code as usize] += 1);
+            let times = vec![5; keys.len()];
+            let [codes, mut others] = [&keys, &reversed]
+                .map(|keys| order.later_by_times(rows.clone(), &times, keys, shares).codes(keys.len()));
+            others.reverse();
+            assert_eq!(codes, others);
+            codes.iter().for_each(|&code| by_times[code as usize] += 1);
+        }
+        for found in [at_random, by_times] {
+            for (count, expected) in found.into_iter().zip([1399_i32, 400, 200]) {
+                assert!(expected.abs_diff(count) < 80, "{found:?}");
+            }
+        }
+        // The latest rows are for tests.
+        let half = [0.5, 0.0, 0.5].map(|share| Share::new(share).unwrap());
+        assert_eq!(order.later_by_times(vec![0_u32, 1], &[9, 3], &[4, 5], half).codes(2), [2, 0]);
     }
 
     #[test]

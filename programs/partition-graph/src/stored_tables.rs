@@ -99,7 +99,12 @@ fn fetch_tables(stores: &mut Stores, url: &str) -> Result<String, Box<dyn Error 
     let end = url[..wildcard].rfind('/').unwrap_or(0);
     let names = &url[end + 1..];
     let pattern = glob::Pattern::new(names).map_err(|error| format!("{url}: it is not a pattern: {error}"))?;
-    let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    // As in folders, hidden names are matched only by a pattern that spells the dot.
+    let options = glob::MatchOptions {
+        require_literal_separator: true,
+        require_literal_leading_dot: true,
+        ..glob::MatchOptions::new()
+    };
     let folder = stores.folder(&StoreUrl::parse(&url[..end])?)?;
     if !folder.names().any(|name| matches(&pattern, name, options)) {
         return Err(format!("{url}: there is no object of this pattern").into());

@@ -147,3 +147,31 @@ fn edges_in_one_direction_of_graphs_with_types_are_pointed_out_once() {
         assert_eq!(stderr.contains(ONE_WAY), is_warned, "{stderr}");
     }
 }
+
+/// Labels -1 mean no label, which a table of signs does not mean.
+#[test]
+fn labels_minus_one_are_counted() {
+    let warned = "2 labels are -1, which means no label, and 3 are 1: if -1 is a class, write the classes as words";
+    for (name, signs, counted, is_warned) in [
+        ("signs", ["-1", "1", "1", "-1.0", "1"], "2 of 5 values are missing (1 -1, 1 -1.0)", true),
+        ("votes", ["-1", "1", "0", "-1", "1"], "2 of 5 values are missing (2 -1)", true),
+        ("classes", ["-1", "1", "2", "-1", "0"], "2 of 5 values are missing (2 -1)", false),
+        ("words", ["-1", "up", "up", "-1", "down"], "2 of 5 values are missing (2 -1)", false),
+        ("binary", ["0", "1", "1", "", "0"], "1 of 5 values are missing (1 empty)", false),
+    ] {
+        let folder = Folder::new();
+        let rows: String =
+            signs.iter().enumerate().map(|(row, sign)| format!("{row},{},{sign}\n", (row + 1) % 5)).collect();
+        folder.write("edges.csv", format!("s,d,y\n{rows}"));
+        let labels = json!([{"task_type": "classification", "label_col": "y"}]);
+        let conf = json!({"edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s",
+                                     "dest_id_col": "d", "labels": labels}]});
+        folder.write("graph.json", conf.to_string());
+        let (_, stderr) = folder.made(name, &[]);
+        assert!(stderr.contains(&format!("note: edges[0], column y: {counted}")), "{name}: {stderr}");
+        let expected = warned.replace("and 3", if name == "votes" { "and 2" } else { "and 3" });
+        let expected = format!("warning: edges[0], column y: {expected}");
+        assert_eq!(stderr.contains(&expected), is_warned, "{name}: {stderr}");
+        assert_eq!(stderr.contains("which means no label"), is_warned, "{name}: {stderr}");
+    }
+}

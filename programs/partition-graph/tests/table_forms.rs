@@ -274,3 +274,83 @@ fn names_that_match_nothing_are_compared_with_near_ones() {
         assert!(error.contains(why), "{error}, expected {why}");
     }
 }
+
+/// A column of whole numbers is a column of floats in files of pandas with a missing value.
+#[test]
+fn whole_numbers_are_one_category_in_all_types() {
+    let folder = Folder::new();
+    let texts = ["to_categorical", "frequency", "hash_buckets"];
+    let features: Vec<Value> = texts
+        .iter()
+        .map(|name| {
+            let mut transform = json!({"name": name});
+            if *name == "hash_buckets" {
+                transform["buckets"] = 50.into();
+            }
+            json!({"feature_col": "code", "feature_name": name, "transform": transform})
+        })
+        .collect();
+    let conf = json!({
+        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "n-*.parquet", "features": features}],
+        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
+    });
+    folder.write("graph.json", conf.to_string());
+    folder.write("e.csv", "s,d\n0,1\n");
+    let whole: ArrayRef = Arc::new(Int64Array::from(vec![10, 20, 30]));
+    let wholes: Vec<(&str, ArrayRef)> = vec![
+        ("whole", Arc::new(Int64Array::from(vec![10, 20, 10]))),
+        ("floats", Arc::new(Float64Array::from(vec![10.0, 20.0, 10.0]))),
+        ("singles", Arc::new(Float32Array::from(vec![10.0, 20.0, 10.0]))),
+        ("decimals", decimals(vec![1000, 2000, 1000], 2)),
+        ("texts", Arc::new(StringArray::from(vec!["10", "20", "10"]))),
+    ];
+    let mut expected = None;
+    for (name, column) in wholes {
+        parquet(
+            &folder,
+            "n-0.parquet",
+            vec![("id", Arc::new(Int64Array::from(vec![0, 1, 2]))), ("code", whole.clone())],
+        );
+        parquet(&folder, "n-1.parquet", vec![("id", Arc::new(Int64Array::from(vec![3, 4, 5]))), ("code", column)]);
+        folder.made(name, &[]);
+        let found = arrays(&folder.path(name));
+        assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{name}");
+    }
+}
+
+/// Rows of several tables belong together by position, so that the files of all tables need one order.
+#[test]
+fn tables_with_files_in_different_orders_are_named() {
+    for (ids, vectors, is_warned) in [
+        ("part-1,part-2,part-10", "v-01,v-02,v-10", true),
+        ("part-1,part-2,part-10", "v-1,v-2,v-10", false),
+        ("p-01,p-02,p-10", "v", false),
+        ("p-1,p-2,p-10", "v", true),
+    ] {
+        let folder = Folder::new();
+        for (at, name) in ids.split(',').enumerate() {
+            folder.write(&format!("ids/{name}.csv"), format!("id\na{at}\n"));
+            folder.write(&format!("ends/{name}.csv"), format!("s,d\na{at},a{at}\n"));
+        }
+        for name in vectors.split(',') {
+            let rows = if vectors == "v" { "1\n2\n3\n" } else { "1\n" };
+            folder.write(&format!("vectors/{name}.csv"), format!("x\n{rows}"));
+        }
+        let feature = json!([{"feature_col": "x"}]);
+        let relation = ["n", "to", "n"];
+        let conf = json!({
+            "nodes": [{"node_type": "n", "node_id_col": "id", "files": "ids"},
+                      {"node_type": "n", "files": "vectors", "features": feature}],
+            "edges": [{"relation": relation, "files": "ends", "source_id_col": "s", "dest_id_col": "d"},
+                      {"relation": relation, "files": "vectors", "features": feature}]
+        });
+        folder.write("graph.json", conf.to_string());
+        let (_, stderr) = folder.made("parts", &[]);
+        for at in ["nodes[0]", "edges[0]"] {
+            let warning =
+                format!("warning: {at}: its rows are joined with the rows of another table by position, and ");
+            assert_eq!(stderr.contains(&warning), is_warned, "{ids} {vectors}: {stderr}");
+        }
+        assert_eq!(stderr.contains("in the names of all tables with leading zeros"), is_warned, "{stderr}");
+    }
+}

@@ -1,9 +1,10 @@
 //! `partition-graph update`: the rows, types and files that it accepts, and its counts.
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
+use crate::corruption::edit_meta;
 use crate::table_files::{Folder, arrays, contents};
 use crate::updates::{edges_conf, partition, program, update, updated};
-use edgecut_graph::{DiskPartId, Meta, Part};
+use edgecut_graph::{DiskPartId, Meta, Part, checksum};
 use edgecut_tables::IdMaps;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -92,6 +93,100 @@ fn tables_that_do_not_fit_the_parts_are_errors() {
         assert!(error.contains(expected), "{expected}: {error}");
         folder.write(file, before);
     }
+}
+
+/// Parameters that need no fit are those of the parts.
+#[test]
+fn other_parameters_than_those_of_the_parts_are_errors() {
+    let features = json!([
+        {"feature_col": "x", "feature_name": "fill", "impute": "constant", "fill_value": 5},
+        {"feature_col": "x", "feature_name": "scaled", "transform": {"name": "max_min_norm", "max_val": 10, "max_bound": 9}},
+        {"feature_col": "x", "feature_name": "shifted", "transform": {"name": "log", "offset": 2}},
+        {"feature_col": "x", "feature_name": "clipped", "transform": {"name": "clip", "max": 3}},
+        {"feature_col": "y", "feature_name": "one", "transform": {"name": "to_categorical", "mapping": {"red": 0, "blue": 1}}},
+        {"feature_col": "y", "feature_name": "two", "transform": {"name": "hash_buckets", "buckets": 4}},
+        {"feature_col": "x", "feature_name": "age", "transform": {"name": "date", "epoch": "s", "reference": "2024-01-01"}},
+        {"feature_col": "x", "feature_name": "rank", "transform": {"name": "rank_gauss", "epsilon": 0.1}},
+        {"feature_col": "x", "feature_name": "spread", "transform": {"name": "z_score"}}
+    ]);
+    let (folder, mut conf) = small_parts(&[]);
+    std::fs::remove_dir_all(folder.path("parts")).unwrap();
+    conf["nodes"][0]["features"] = features;
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    folder.write("n.csv", "id,x,y\ne,5,red\n");
+    folder.write("e.csv", "s,d,w\na,e,1\n");
+    for (at, key, value, expected) in [
+        (0, "fill_value", json!(6), "fill: fill_value is [6.0], but [5.0] in transforms.json"),
+        (1, "max_val", json!(20), "scaled: max_val is [20.0], but [10.0] in transforms.json"),
+        (1, "min_val", json!(0), "scaled: min_val is [0.0], but [1.0] in transforms.json"),
+        (2, "offset", json!(1), "shifted: offset is 1.0, but 2.0 in transforms.json"),
+        (3, "max", json!(4), "clipped: max is [4.0], but [3.0] in transforms.json"),
+        (3, "min", json!(1), "clipped: min is [1.0], but not set in transforms.json"),
+        (
+            4,
+            "mapping",
+            json!({"red": 1, "blue": 0}),
+            "one: mapping is {\"blue\":0,\"red\":1}, but {\"blue\":1,\"red\":0} in",
+        ),
+        (5, "buckets", json!(5), "two: buckets is 5, but 4 in transforms.json"),
+        (5, "separator", json!("|"), "two: separator is \"|\", but not set in transforms.json"),
+        (6, "reference", json!("2025-01-01"), "age: reference is 1735689600.0, but [1704067200.0] in transforms.json"),
+        (6, "scale", json!(true), "age: scale is true, but not set in transforms.json"),
+    ] {
+        let mut changed = conf.clone();
+        let feature = &mut changed["nodes"][0]["features"][at];
+        if at == 0 {
+            feature[key] = value
+        } else {
+            feature["transform"][key] = value
+        }
+        let error = fails(&folder, &changed);
+        assert!(error.contains(&format!("nodes[0].features[{at}], feature {expected}")), "{key}: {error}");
+        assert!(error.contains("keep its value, or partition all tables again with the new one"), "{error}");
+        folder.write("graph.json", changed.to_string());
+        let error = folder.fails(&["--transforms", folder.path("parts").to_str().unwrap()]);
+        assert!(error.contains(expected), "{key}: {error}");
+    }
+    // The parts keep neither bounds nor the parameters of ranks, and keys that are left out are those of the parts.
+    conf["nodes"][0]["features"][1]["transform"]["max_bound"] = 8.into();
+    conf["nodes"][0]["features"][7]["transform"]["epsilon"] = 0.2.into();
+    for at in [1, 2, 4, 6] {
+        let transform = conf["nodes"][0]["features"][at]["transform"].as_object_mut().unwrap();
+        transform.retain(|key, _| ["name", "epoch"].contains(&key.as_str()));
+    }
+    said(&folder, &conf);
+}
+
+/// Classes of another column are other classes.
+#[test]
+fn another_column_than_the_label_of_the_parts_is_an_error() {
+    let (folder, mut conf) = small_parts(&[]);
+    std::fs::remove_dir_all(folder.path("parts")).unwrap();
+    folder.write("e.csv", "s,d,w,y\na,b,1,0\nb,c,2,1\nc,d,3,1\n");
+    conf["edges"][0]["labels"] = json!([{"task_type": "classification", "label_col": "y"}]);
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    folder.write("n.csv", "id,x,y,z\ne,5,red,blue\n");
+    folder.write("e.csv", "s,d,w,y,z\na,e,1,0,1\n");
+    for (list, at) in [("nodes", "nodes[0].labels[0]"), ("edges", "edges[0].labels[0]")] {
+        let mut changed = conf.clone();
+        changed[list][0]["labels"][0]["label_col"] = "z".into();
+        let error = fails(&folder, &changed);
+        assert!(error.contains(&format!("{at}: transforms.json has no label z, but y, ")), "{error}");
+        assert!(error.contains("name its column, leave the label out"), "{error}");
+    }
+    // Parts of earlier versions do not name the label.
+    let path = folder.path("parts/transforms.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches("\"label_name\": \"y\"").count(), 2, "{text}");
+    let old = text.replace("\"label_name\"", "\"labels\"").replace("\"labels\": \"y\"", "\"labels\": {}");
+    std::fs::write(&path, &old).unwrap();
+    edit_meta(&folder.path("parts"), |meta| {
+        meta["files"]["transforms.json"] = json!({"bytes": old.len(), "xxh3": checksum(old.as_bytes())});
+    });
+    conf["nodes"][0]["labels"][0]["label_col"] = "z".into();
+    said(&folder, &conf);
 }
 
 #[test]

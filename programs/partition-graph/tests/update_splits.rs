@@ -433,6 +433,74 @@ fn parts_without_recorded_rules_are_named_once() {
     assert!(text.contains("edges[0]: the parts do not record the rules of their splits"), "{text}");
 }
 
+/// Small updates put every labeled row into a split, and not always the same rows of their tables.
+#[test]
+fn small_updates_keep_the_shares() {
+    let rules = json!({"split_pct": [0.5, 0.25, 0.25]});
+    let by_time = json!({"split_pct": [0.5, 0.25, 0.25], "split_by": "t"});
+    for rule in [&rules, &by_time] {
+        let folder = Folder::new();
+        write_rows(&folder, 0);
+        let mut conf = conf_of_rules(rule, None);
+        let mut label = json!({"task_type": "classification", "label_col": "y"});
+        label.as_object_mut().unwrap().extend(rule.as_object().unwrap().clone());
+        conf["edges"][0]["labels"] = json!([label]);
+        folder.write("e.csv", "s,d,t,y\nn1,n2,0,0\nn2,n3,1,1\nn3,n4,2,0\nn4,n5,3,1\n");
+        folder.write("graph.json", conf.to_string());
+        partition(&folder, "graph.json", "parts", &[]);
+        let mut edges_before = split_sizes(&folder);
+        let mut in_places = [0; 3];
+        for day in 0..12 {
+            let first = 100 + 3 * day;
+            let nodes: String = (first..first + 3).map(|n| format!("n{n},{},{n},g\n", n % 2)).collect();
+            let edges: String = (first..first + 3).map(|n| format!("n1,n{n},{n},{}\n", n % 2)).collect();
+            folder.write("n.csv", format!("id,y,t,g\n{nodes}"));
+            folder.write("e.csv", format!("s,d,t,y\n{edges}"));
+            said(&folder, &conf);
+            let found = splits(&folder);
+            for place in 0..3 {
+                let split = found[&format!("n{}", first + place)].expect("a split");
+                in_places[place] += usize::from(split == Split::Train);
+            }
+            let edges_after = split_sizes(&folder);
+            assert_eq!(edges_after.iter().sum::<u64>(), edges_before.iter().sum::<u64>() + 3, "{rule}");
+            edges_before = edges_after;
+        }
+        // At random, each row of the tables is in training on some days only.
+        if rule == &rules {
+            assert!(in_places.iter().all(|number| (1..12).contains(number)), "{in_places:?}");
+        }
+        let sizes = Meta::read(&folder.path("parts")).unwrap().node_types[0].split_sizes;
+        for sizes in [edges_before, [sizes[0] - 30, sizes[1] - 15, sizes[2] - 15]] {
+            let [train, valid, test] = sizes;
+            assert!(train > valid && train > test && valid > 2 && test > 2, "{rule} {sizes:?}");
+        }
+    }
+}
+
+/// The split of a new row follows from its id, whatever else its table has.
+#[test]
+fn the_split_of_a_new_row_does_not_depend_on_other_rows() {
+    let conf = conf_of_rules(&json!({"split_pct": [0.5, 0.25, 0.25]}), None);
+    let mut found = Vec::new();
+    for is_reversed in [false, true] {
+        let folder = parts_of_rules(&conf);
+        let mut rows: Vec<String> = (60..90).map(|n| format!("n{n},{},{n},g\n", n % 2)).collect();
+        if is_reversed {
+            rows.truncate(20);
+            rows.reverse();
+        }
+        folder.write("n.csv", format!("id,y,t,g\n{}", rows.concat()));
+        folder.write("e.csv", "s,d,t\nn1,n2,1\n");
+        said(&folder, &conf);
+        let mut of_rows = splits(&folder);
+        of_rows.retain(|id, _| (60..80).any(|n| *id == format!("n{n}")));
+        found.push(of_rows);
+    }
+    assert_eq!(found[0].len(), 20);
+    assert_eq!(found[0], found[1]);
+}
+
 /// Returns the sizes of the splits of the first edge type.
 fn split_sizes(folder: &Folder) -> [u64; 3] {
     Meta::read(&folder.path("parts")).unwrap().edge_types[0].labels.unwrap().split_sizes
@@ -461,12 +529,13 @@ fn labels_of_edges_are_kept_and_added() {
     found.retain(|name, _| !name.ends_with("/splits.npy"));
     all.retain(|name, _| !name.ends_with("/splits.npy"));
     assert!(found == all, "{:?}", found.keys());
-    assert_eq!(split_sizes(&folder), [48, 6, 6]);
+    let sizes = split_sizes(&folder);
+    assert_eq!(sizes.iter().sum::<u64>(), 60);
     folder.write("e.csv", "s,d,y\n0,1,2\n");
     let error = fails(&folder, &conf);
     assert!(error.contains("the tables have the class 2, but the parts have 2 classes"), "{error}");
     conf["edges"][0].as_object_mut().unwrap().remove("labels");
     folder.write("graph.json", conf.to_string());
     updated(&folder, "parts", "graph.json", &[]);
-    assert_eq!(split_sizes(&folder), [48, 6, 6], "an edge without a label is in no split");
+    assert_eq!(split_sizes(&folder), sizes, "an edge without a label is in no split");
 }

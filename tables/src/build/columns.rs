@@ -173,6 +173,10 @@ pub(super) fn compute(
             let why = format!("the labels of {name} are numbers, but those of transforms.json have names of classes");
             return Err(TableError::file(conf, why));
         }
+        // The few labels of an update may lack other classes of the parts.
+        if let Some(label) = spec.label.filter(|_| rule.names().is_none() && !context.is_update) {
+            table.record_binary(&label.name, &arrays.labels);
+        }
         let expected = *columns.num_rows.get_or_insert(arrays.num_rows);
         if arrays.num_rows != expected {
             return Err(differ(table, arrays.num_rows, expected));
@@ -289,12 +293,17 @@ fn check_names(conf: &Path, name: &str, features: &[&Feature]) -> Result<(), Tab
     Ok(())
 }
 
-/// Checks that the saved transforms are those of the features, in the same order.
+/// Checks that the saved transforms are those of the features, in the same order, with the parameters that are given.
 fn check_saved(conf: &Path, name: &str, features: &[&Feature], saved: &SavedType) -> Result<(), TableError> {
     let ours: Vec<(&str, String)> =
         features.iter().map(|f| (f.name.as_str(), f.transform.shown(f.impute.as_ref()))).collect();
     let theirs: Vec<(&str, String)> = saved.features.iter().map(|f| (f.name.as_str(), f.fitted().shown())).collect();
     if ours == theirs {
+        for (feature, saved) in features.iter().zip(&saved.features) {
+            let checked = saved.fitted().check_given(&feature.transform, feature.impute.as_ref(), &feature.given);
+            checked
+                .map_err(|why| TableError::file(conf, format!("{}, feature {}: {why}", feature.at, feature.name)))?;
+        }
         return Ok(());
     }
     let show = |list: &[(&str, String)]| match list {

@@ -5,8 +5,10 @@ use super::columns::SpecTable;
 use super::kept::Dropped;
 use super::nodes::{Ids, insert_ids};
 use crate::TableError;
-use crate::ids::{IdMap, UserIds};
-use edgecut_graph::{EdgeIds, TextArray};
+use crate::ids::{IdMap, UserIds, draw_key_of_text};
+use edgecut_graph::rng::combine;
+use edgecut_graph::{EdgeData, EdgeId, EdgeIds, TextArray};
+use std::collections::HashMap;
 
 /// The ids of the rows of a table of edges that have an id of their own.
 pub(super) struct RowIds {
@@ -64,4 +66,31 @@ impl RowIds {
         }
         Ok(ids.select_in(&context.options.space, &kept)?)
     }
+}
+
+/// Returns the keys by which edges with ids draw random numbers.
+pub(super) fn keys_of_ids(ids: &EdgeIds) -> Vec<i64> {
+    let mut keys = Vec::with_capacity(ids.len());
+    for edge in 0..ids.len() {
+        keys.push(match ids.get(edge) {
+            EdgeId::Number(number) => number,
+            EdgeId::Text(text) => draw_key_of_text(text) as i64,
+        });
+    }
+    keys
+}
+
+/// Returns the keys by which edges without ids draw random numbers: of the ids of both ends and the time. Edges that have all
+/// of these in common are counted.
+pub(super) fn keys_of_ends([src, dst]: [&IdMap; 2], edges: &EdgeData, times: Option<&[i64]>) -> Vec<i64> {
+    let mut num_same: HashMap<u64, u64> = HashMap::new();
+    let mut keys = Vec::with_capacity(edges.src.len());
+    for edge in 0..edges.src.len() {
+        let of_ends = combine(src.ids().draw_key(edges.src[edge]), dst.ids().draw_key(edges.dst[edge]));
+        let key = combine(of_ends, times.map_or(0, |times| times[edge] as u64));
+        let number = num_same.entry(key).or_default();
+        keys.push(combine(key, *number) as i64);
+        *number += 1;
+    }
+    keys
 }

@@ -6,9 +6,9 @@ use super::bad_rows::{BadInPiece, BadKind};
 use super::columns::{
     Columns, FeatureRules, SpecTable, TypeColumns, check_all, compute, compute_features, differ, dtype,
 };
-use super::edge_ids::read_ids;
+use super::edge_ids::{keys_of_ends, keys_of_ids, read_ids};
 use super::kept::Dropped;
-use super::nodes::{MISSING_ID, check_classes};
+use super::nodes::{MISSING_ID, check_classes, saved_label};
 use super::spec::Spec;
 use super::split_files::read_split;
 use super::splits::{self, ByShares, bad_entry, listed_twice};
@@ -61,6 +61,9 @@ pub(super) fn read_edges(
     let mut features = tables.iter().flat_map(|table| &table.features);
     let on_training = features.find(|feature| saved.is_none() && feature.is_fitted_on_training());
     let has_labels = label.is_some_and(|label| label.column.is_some());
+    if let (Some(saved), Some(label), true) = (saved, label, has_labels) {
+        saved_label(context, saved, 0, label)?;
+    }
     let needs_splits = has_labels && on_training.is_some();
     if let Some(feature) = on_training.filter(|_| label.is_some() && !has_labels) {
         let why = format!(
@@ -75,6 +78,7 @@ pub(super) fn read_edges(
     for table in tables {
         opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_edges(table))?);
     }
+    context.check_order_of_all(&opened);
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let mut ids = None;
     if let Some(column) = &tables[with_ends].id_col {
@@ -109,6 +113,7 @@ pub(super) fn read_edges(
     }
     if let Some(label) = label {
         columns.record_split(context, label)?;
+        columns.saved.label_name = label.column.as_ref().map(|column| column.name.clone());
     }
     let values = label_values(columns.labels.take(), columns.targets.take(), named_classes);
     let mut labels = None;
@@ -117,10 +122,16 @@ pub(super) fn read_edges(
             SplitRule::Shares { shares, by } => {
                 let num_edges = data.src.len();
                 let labeled: Vec<u64> = (0..num_edges as u64).filter(|&edge| values.is_known(edge as usize)).collect();
+                let mut draw_keys = None;
                 if context.is_update {
                     context.warnings.extend(splits::divided_by_time(label, by, labeled.len()));
+                    draw_keys = Some(match &ids {
+                        Some(ids) => keys_of_ids(ids),
+                        None => keys_of_ends(ends.ids, &data, columns.times.as_deref()),
+                    });
                 }
-                let rule = ByShares { label, name, shares: *shares, by, keys: columns.split_keys.as_deref() };
+                let keys = columns.split_keys.as_deref();
+                let rule = ByShares { label, name, shares: *shares, by, keys, draw_keys };
                 rule.divide(context, labeled, &mut columns.saved)?.codes(num_edges)
             }
             SplitRule::Files(files) => listed_splits(context, label, files, ends, &data)?,

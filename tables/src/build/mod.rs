@@ -29,6 +29,7 @@ pub use update::{KnownGraph, RemovedEdges, TableUpdate, read_update};
 use crate::table::{MissingValues, Source, Table};
 use crate::transform::SavedType;
 use crate::{TableError, TableOptions};
+use columns::SpecTable;
 use edgecut_graph::TimeUnit;
 use std::path::{Path, PathBuf};
 
@@ -83,6 +84,25 @@ impl<'a> Context<'a> {
             first.display(),
             second.display()
         ));
+    }
+
+    /// Warns of tables of the same nodes or edges, whose rows are joined by position, if only some of them have their files in the
+    /// order of the numbers in their names. Features would be those of other nodes.
+    fn check_order_of_all(&mut self, tables: &[SpecTable]) {
+        if tables.iter().all(|other| other.table.has_order_of(&tables[0].table)) {
+            return;
+        }
+        for of_type in tables {
+            let Some([first, second]) = of_type.table.misordered_files() else { continue };
+            self.warnings.push(format!(
+                "{}: its rows are joined with the rows of another table by position, and {} is read before {}, because files are \
+                 in the order of their names as texts, but the files of the other table have another order: write the numbers in \
+                 the names of all tables with leading zeros",
+                of_type.table.at,
+                first.display(),
+                second.display()
+            ));
+        }
     }
 
     /// Adds a column of times.

@@ -58,6 +58,7 @@ pub(super) fn read_nodes(
     let mut opened = open_tables(context, tables)?;
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let tables_of_labels = opened.split_off(tables.len());
+    context.check_order_of_all(&opened);
     let (mut ids, mut rows, next_row) = match known {
         Some(Known { ids, rows, next_row }) => (ids, Some(rows), next_row),
         None => (IdMap::new(), None, Some(0)),
@@ -161,9 +162,9 @@ pub(super) fn read_nodes(
             &mut columns.saved,
         )?;
     }
-    if let Some(first) = first_label.filter(|_| !more_labels.is_empty()) {
-        data.label_name = Some(first.name().to_owned());
-        columns.saved.label_name.clone_from(&data.label_name);
+    columns.saved.label_name = first_label.map(|first| first.name().to_owned());
+    if !more_labels.is_empty() {
+        data.label_name.clone_from(&columns.saved.label_name);
     }
     for (position, (label, table)) in more_labels.iter().zip(tables_of_labels).enumerate() {
         let of_label = saved.map(|saved| saved_label(context, saved, position + 1, label)).transpose()?;
@@ -214,7 +215,7 @@ fn set_labels(data: &mut NodeData, columns: &mut TypeColumns) {
 }
 
 /// Returns the saved classes of the label at a position of a configuration.
-fn saved_label<'a>(
+pub(super) fn saved_label<'a>(
     context: &Context,
     saved: &'a SavedType,
     position: usize,
@@ -383,13 +384,16 @@ fn node_splits(
     match &label.split {
         SplitRule::Shares { shares, by } => {
             let mut rows: Vec<u32> = (0..data.num_nodes as u32).filter(|&row| data.is_labeled(row)).collect();
-            if let NumberedIds { label: at, known: Some(known), .. } = numbered {
+            let mut draw_keys = None;
+            if let NumberedIds { label: at, ids, known: Some(known) } = numbered {
                 rows.retain(|&row| known.split(at, known.numbers[row as usize]) == KnownSplit::Open);
                 if known.has_splits(at) {
                     context.warnings.extend(splits::divided_by_time(label, by, rows.len()));
                 }
+                draw_keys = Some(known.numbers.iter().map(|&number| ids.ids().draw_key(number) as i64).collect());
             }
-            Ok(ByShares { label, name: &data.name, shares: *shares, by, keys }.divide(context, rows, saved)?.into())
+            let rule = ByShares { label, name: &data.name, shares: *shares, by, keys, draw_keys };
+            Ok(rule.divide(context, rows, saved)?.into())
         }
         SplitRule::Files(files) => splits::by_files(context, label, files, numbered),
     }

@@ -125,6 +125,7 @@ pub(super) fn read_graph(
     }
     let options = context.options;
     let mut warnings = std::mem::take(&mut context.warnings);
+    warnings.extend(context.missing.warnings_of_signs());
     let mut notes = context.missing.notes();
     // The transforms of other parts stay as they are.
     if options.transforms.is_none() && !context.is_update {

@@ -8,7 +8,7 @@ use crate::conf::{Label, SplitFiles};
 use crate::saved_split::SplitBy;
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{Division, RowNumber, Share, Split, SplitOrder, Splits};
+use edgecut_graph::{Division, GroupLimits, RowNumber, Share, Split, SplitOrder, Splits};
 
 /// The division of labeled rows of a type by shares.
 pub(super) struct ByShares<'a> {
@@ -19,11 +19,13 @@ pub(super) struct ByShares<'a> {
     pub(super) by: &'a SplitBy,
     /// The times or the groups of all rows.
     pub(super) keys: Option<&'a [i64]>,
+    /// The keys by which the rows of an update draw, because their numbers say nothing about them. They follow from ids.
+    pub(super) draw_keys: Option<Vec<i64>>,
 }
 
 impl ByShares<'_> {
     /// Divides the rows by the seed of the recorded rule. An update puts groups into the splits of the recorded limits, which
-    /// other tables set.
+    /// other tables set, and divides its few rows without rounding, so that many updates keep the shares.
     ///
     /// # Errors
     /// Fails for an update with groups of parts that do not record the limits.
@@ -33,11 +35,14 @@ impl ByShares<'_> {
         labeled: Vec<T>,
         saved: &mut SavedType,
     ) -> Result<Division<T>, TableError> {
-        let Self { label, name, shares, by, keys } = self;
+        let Self { label, name, shares, by, keys, draw_keys } = self;
         let seed = saved.split.as_ref().map_or(context.options.seed, |rule| rule.seed);
         let order = SplitOrder { seed, name };
         Ok(match (by, keys) {
-            (SplitBy::Time(_), Some(times)) => order.by_times(labeled, times, *shares),
+            (SplitBy::Time(_), Some(times)) => match draw_keys {
+                Some(draw_keys) => order.later_by_times(labeled, times, draw_keys, *shares),
+                None => order.by_times(labeled, times, *shares),
+            },
             (SplitBy::Group(_), Some(groups)) if !context.is_update => {
                 let (division, found) = order.by_groups(labeled, groups, *shares);
                 saved.group_limits = Some(found);
@@ -54,7 +59,10 @@ impl ByShares<'_> {
                 };
                 order.by_group_limits(labeled, groups, limits)
             }
-            _ => order.at_random(labeled, *shares),
+            _ => match draw_keys {
+                Some(draw_keys) => order.by_group_limits(labeled, draw_keys, GroupLimits::of_shares(*shares)),
+                None => order.at_random(labeled, *shares),
+            },
         })
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Feature {
     pub(crate) separator: Option<String>,
     /// The transform.
     pub(crate) transform: Transform,
+    /// The keys of the transform that are given.
+    pub(crate) given: Vec<String>,
     /// The replacement of missing values, if they are not bad rows or zeros of categories.
     pub(crate) impute: Option<Impute>,
     /// The rows that the transform and the replacement are fitted on, if these are given.
@@ -103,6 +105,10 @@ impl Feature {
             None => Some(Transform::no_op(&object)?),
         };
         let Some(transform) = transform else { return Ok(None) };
+        let given = match object.get("transform") {
+            Some(transform) => transform.object()?.given_keys(),
+            None => object.given_keys(),
+        };
         let separator = match object.get("transform") {
             Some(_) => read_separator(&object, &transform)?,
             None => None,
@@ -152,8 +158,19 @@ impl Feature {
             return rows.wrong(format!("nothing is fitted for {}: leave it out", transform.name()));
         }
         let at = item.path.clone();
-        let columns = names;
-        Ok(Some(Self { at, name, is_named, columns, is_half, separator, transform, impute, fit_on, missing_values }))
+        Ok(Some(Self {
+            at,
+            name,
+            is_named,
+            columns: names,
+            is_half,
+            separator,
+            transform,
+            given,
+            impute,
+            fit_on,
+            missing_values,
+        }))
     }
 }
 

@@ -181,7 +181,12 @@ impl Label {
         if let Some(separator) = object.get("separator").filter(|_| !has_column) {
             return separator.wrong("only labels in a column have a separator");
         }
-        let missing_values = missing_values(object)?;
+        let mut missing_values = missing_values(object)?;
+        if task == "classification" && separator.is_none() {
+            // -1 is no class, and counts as missing.
+            let no_class = NaValues::new(vec!["-1".into()]);
+            missing_values = Some(missing_values.map_or(no_class.clone(), |given| given.with(&no_class)));
+        }
         if let Some(values) = object.get("missing_values").filter(|_| !has_column) {
             return values.wrong("only labels in a column have missing values");
         }

@@ -298,11 +298,7 @@ impl UserIds {
         match self {
             Self::Rows(_) => u64::from(position),
             Self::Numbers(numbers) => numbers[position as usize] as u64,
-            Self::Texts { .. } => {
-                let text = self.text(position);
-                let number = std::str::from_utf8(text).ok().and_then(super::canonical_number);
-                number.map_or_else(|| xxh3_64(text), |number| number as u64)
-            }
+            Self::Texts { .. } => draw_key_of_text(self.text(position)),
         }
     }
 
@@ -393,6 +389,12 @@ impl fmt::Debug for IdMap {
         };
         write!(f, "{} {kind}", self.len())
     }
+}
+
+/// Returns the key by which a node or an edge with a text as its id draws random numbers, the same for a number and its text.
+pub(crate) fn draw_key_of_text(text: &[u8]) -> u64 {
+    let number = std::str::from_utf8(text).ok().and_then(super::canonical_number);
+    number.map_or_else(|| xxh3_64(text), |number| number as u64)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ mod id_map;
 mod parquet;
 mod read;
 
-pub(crate) use id_map::{Id, Inserted};
+pub(crate) use id_map::{Id, Inserted, draw_key_of_text};
 pub use id_map::{IdMap, UserIds};
 pub use parquet::IdMaps;
 

@@ -151,7 +151,8 @@ fn whole_ids(array: &ArrayRef) -> Result<Int64Array, String> {
     Ok(numbers.into())
 }
 
-/// Converts a column to texts. Numbers become their decimal form.
+/// Converts a column to texts. Numbers become their decimal form. Whole numbers have the same form in all types, because pandas
+/// writes a column of whole numbers as floats once a value is missing.
 ///
 /// # Errors
 /// Fails for a type without a text form.
@@ -163,6 +164,19 @@ pub(crate) fn text_cells(array: &ArrayRef) -> Result<StringArray, String> {
         }
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Struct(_) => {
             Err(format!("its type is {}, expected texts or numbers", array.data_type()))
+        }
+        DataType::Dictionary(_, values) if values.is_floating() || is_decimal(values) => {
+            text_cells(&cast_to(array, values)?)
+        }
+        data_type if data_type.is_floating() || is_decimal(data_type) => {
+            let mut texts = Vec::with_capacity(array.len());
+            for text in &as_texts(array)? {
+                texts.push(text.map(|text| match number_form(text) {
+                    Some(form) if !form.contains('.') => form,
+                    _ => text.to_owned(),
+                }));
+            }
+            Ok(texts.into())
         }
         _ => as_texts(array),
     }

@@ -97,17 +97,32 @@ fn expand(conf: &Path, at: &str, folder: &Path, pattern: &str) -> Result<Vec<Fou
         Ok(matches) => matches,
         Err(error) => return Err(TableError::file(conf, format!("{at}.files: {pattern:?} is not a pattern: {error}"))),
     };
+    let fixed: PathBuf = Path::new(pattern).components().take_while(|part| !has_wildcard(part)).collect();
+    let fixed = folder.join(fixed);
     let mut found = Vec::new();
     for entry in matches {
         let path = entry.map_err(|error| TableError::io(error.path().to_path_buf(), error.into()))?;
+        if is_hidden(&path, &fixed, pattern) {
+            continue;
+        }
         if path.is_dir() {
             found.extend(files_of_folder(&path)?);
         } else {
             found.push(path);
         }
     }
-    let fixed: PathBuf = Path::new(pattern).components().take_while(|part| !has_wildcard(part)).collect();
-    Ok(below(&folder.join(fixed), found))
+    Ok(below(&fixed, found))
+}
+
+/// Returns true for a path that has a name with a leading dot below the folder `fixed` of a pattern, unless a part of the pattern
+/// with a leading dot matches the name. Such names are checkpoints of notebooks and leftovers of copies.
+fn is_hidden(path: &Path, fixed: &Path, pattern: &str) -> bool {
+    let path = place(path);
+    let Ok(below) = path.strip_prefix(place(fixed)) else { return false };
+    let spelled: Vec<glob::Pattern> =
+        pattern.split('/').filter(|part| part.starts_with('.')).flat_map(glob::Pattern::new).collect();
+    let names = below.components().map(|part| part.as_os_str().to_string_lossy());
+    names.filter(|name| name.starts_with('.')).any(|name| !spelled.iter().any(|part| part.matches(&name)))
 }
 
 /// Returns true for a folder or a file of a pattern that stands for several names.
@@ -235,6 +250,13 @@ pub(super) fn misordered(paths: &[&Path]) -> Option<[PathBuf; 2]> {
     paths.windows(2).find(is_wrong).map(|pair| [pair[0].to_path_buf(), pair[1].to_path_buf()])
 }
 
+/// Returns the positions of files, in the order of the numbers in their names.
+pub(super) fn natural_positions(paths: &[&Path]) -> Vec<usize> {
+    let mut positions: Vec<usize> = (0..paths.len()).collect();
+    positions.sort_by(|&one, &other| natural_order(&paths[one].to_string_lossy(), &paths[other].to_string_lossy()));
+    positions
+}
+
 /// Compares names, with numbers in them by their values.
 fn natural_order(one: &str, other: &str) -> Ordering {
     let pieces = |text: &str| -> Vec<(Option<u128>, String)> {
@@ -286,6 +308,34 @@ mod tests {
             assert_eq!(found, ["src/error.rs", last].map(PathBuf::from));
             let error = paths(conf, "nodes[0]", &[last, "src/lib.rs"].map(String::from)).expect_err("one file");
             assert!(error.to_string().contains("lib.rs is listed twice"), "{error}");
+        }
+    }
+
+    #[test]
+    fn patterns_skip_hidden_names_that_they_do_not_spell() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let hidden = dir.path().join(".hidden");
+        let names = ["h/e-1.csv", "h/.e-1.csv", "h/._x.csv", "h/.ipynb_checkpoints/e-1.csv", "h/a/e-2.csv"];
+        for name in names {
+            let path = hidden.join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, "x\n").expect("a file");
+        }
+        for (pattern, expected) in [
+            ("h/*.csv", &["h/e-1.csv"][..]),
+            ("h/.e*.csv", &["h/.e-1.csv"]),
+            ("./h/**/*.csv", &["h/a/e-2.csv", "h/e-1.csv"]),
+            ("h/../h/*/*.csv", &["h/a/e-2.csv"]),
+            ("h/.*/*.csv", &["h/.ipynb_checkpoints/e-1.csv"]),
+            ("*/.ipynb_checkpoints/e-?.csv", &["h/.ipynb_checkpoints/e-1.csv"]),
+            ("?", &["h/e-1.csv"]),
+        ] {
+            if pattern == "?" {
+                std::fs::remove_dir_all(hidden.join("h/a")).expect("a folder");
+            }
+            let found = paths(&hidden.join("graph.yaml"), "nodes[0]", &[pattern.to_owned()]).expect("files");
+            let expected: Vec<PathBuf> = expected.iter().map(|name| hidden.join(name)).collect();
+            assert_eq!(found.iter().map(|path| place(path)).collect::<Vec<_>>(), expected, "{pattern}");
         }
     }
 

@@ -68,6 +68,8 @@ struct Counts {
     ranges: BTreeMap<(String, String), FeatureRange>,
     /// The number of classes, and of the rows of their table, of each column with about as many classes as rows.
     many_classes: BTreeMap<Column, (usize, u64)>,
+    /// The number of labels 1 of each column with no other classes than 0 and 1.
+    binary: BTreeMap<Column, usize>,
 }
 
 /// The path of a table in the configuration, and the name of a column.
@@ -255,6 +257,34 @@ impl MissingValues {
             let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             counts.many_classes.insert((table.to_owned(), column.to_owned()), (num_classes, num_rows));
         }
+    }
+
+    /// Records the labels of a column of numbers, if they have no other classes than 0 and 1.
+    pub(crate) fn record_binary(&self, table: &str, column: &str, labels: &[i64]) {
+        let num_ones = labels.iter().filter(|&&label| label == 1).count();
+        if num_ones > 0 && labels.iter().all(|&label| label <= 1) {
+            let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            counts.binary.insert((table.to_owned(), column.to_owned()), num_ones);
+        }
+    }
+
+    /// Returns a sentence for each column of labels whose -1 may be a class, such as the sign of an edge.
+    pub(crate) fn warnings_of_signs(&self) -> Vec<String> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = Vec::new();
+        for ((table, column), num_ones) in &counts.binary {
+            let pieces = counts.missing.get(&(table.clone(), column.clone()));
+            let spellings = pieces.iter().flat_map(|pieces| pieces.values()).flat_map(|piece| &piece.spellings);
+            let negative = spellings.filter(|(spelling, _)| number_form(spelling).as_deref() == Some("-1"));
+            let num_negative: u64 = negative.map(|(_, count)| count).sum();
+            if num_negative > 0 {
+                warnings.push(format!(
+                    "{table}, column {column}: {num_negative} labels are -1, which means no label, and {num_ones} are 1: if -1 \
+                     is a class, write the classes as words such as negative and positive, or as 0 and 1"
+                ));
+            }
+        }
+        warnings
     }
 
     /// Returns a sentence about the features with large numbers, if there are some.

@@ -4,7 +4,7 @@
 //! megabyte, and few of them wait.
 
 use super::csv::{BUFFER_BYTES, CsvRows, header};
-use super::files::{FolderColumn, FoundFile, misordered, resolve};
+use super::files::{FolderColumn, FoundFile, misordered, natural_positions, resolve};
 use super::missing::{MissingInPiece, MissingValues, NaValues};
 use super::parquet::{ParquetFile, ParquetRows};
 use super::ranges::FeatureRange;
@@ -108,6 +108,11 @@ impl Table {
     /// Records the number of classes in a column with `num_rows` rows.
     pub(crate) fn record_classes(&self, column: &str, num_classes: usize, num_rows: u64) {
         self.missing.record_classes(&self.at, column, num_classes, num_rows);
+    }
+
+    /// Records the labels of a column of numbers, if they have no other classes than 0 and 1.
+    pub(crate) fn record_binary(&self, column: &str, labels: &[i64]) {
+        self.missing.record_binary(&self.at, column, labels);
     }
 
     /// Records the range of the numbers of a feature.
@@ -270,7 +275,17 @@ impl Table {
 
     /// Returns two files, of which the first is read before the second, but has a larger number in its name.
     pub(crate) fn misordered_files(&self) -> Option<[PathBuf; 2]> {
-        misordered(&self.files.iter().map(|file| file.path.as_path()).collect::<Vec<_>>())
+        misordered(&self.paths())
+    }
+
+    /// Returns true if the files of another table are in the same order by the numbers in their names, so that both tables have
+    /// their rows in one order.
+    pub(crate) fn has_order_of(&self, other: &Self) -> bool {
+        natural_positions(&self.paths()) == natural_positions(&other.paths())
+    }
+
+    fn paths(&self) -> Vec<&Path> {
+        self.files.iter().map(|file| file.path.as_path()).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::kind::Input;
 use super::statistics::{CategoryCounts, ColumnStatistics, PerNumber, quantile, sorted};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// The replacement of the missing values of a feature, as configured.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +63,15 @@ impl Impute {
         match &self.strategy {
             Strategy::Text(text) => Some(text),
             _ => None,
+        }
+    }
+
+    /// Returns the value that replaces missing ones in JSON, if it is given.
+    pub(super) fn constant(&self) -> Value {
+        match &self.strategy {
+            Strategy::Numbers(numbers) => json!(numbers),
+            Strategy::Text(text) => json!(text),
+            _ => Value::Null,
         }
     }
 
@@ -134,6 +144,11 @@ fn shown(strategy: &str, has_indicator: bool) -> String {
 }
 
 impl FittedImpute {
+    /// Returns the value that replaces missing ones in JSON.
+    pub(super) fn constant(&self) -> Value {
+        self.numbers.as_ref().map_or_else(|| json!(self.text), |numbers| json!(numbers))
+    }
+
     /// Describes the replacement in errors.
     pub(super) fn shown(&self) -> String {
         shown(&self.strategy, self.indicator)

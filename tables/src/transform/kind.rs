@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// A transform, as configured.
-pub(crate) trait Kind: Sized + Clone + Debug {
+/// A transform, as configured. Fields that the fitted form does not keep are not serialized.
+pub(crate) trait Kind: Sized + Clone + Debug + Serialize {
     /// The keys beside `name`.
     const KEYS: &'static [&'static str];
     /// True if the test rows must not be known to the fit.

@@ -5,6 +5,7 @@
 
 mod exact_sum;
 mod feature;
+mod given;
 mod impute;
 mod kind;
 mod kinds;
@@ -35,10 +36,11 @@ pub(crate) const MAX_COUNTED: usize = 1 << 20;
 
 macro_rules! transforms {
     ($($name:literal => $kind:ident),+ $(,)?) => {
-        /// A transform, as configured.
-        #[derive(Clone, Debug)]
+        /// A transform, as configured. Its form in JSON has the parameters that a fitted transform keeps as they are.
+        #[derive(Clone, Debug, Serialize)]
+        #[serde(tag = "name")]
         pub(crate) enum Transform {
-            $($kind(kinds::$kind)),+
+            $(#[serde(rename = $name)] $kind(kinds::$kind)),+
         }
 
         /// The statistics of some rows that a transform is fitted to.

@@ -54,7 +54,7 @@ pub(crate) struct SavedType {
     /// The division of groups into splits, if groups decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) group_limits: Option<GroupLimits>,
-    /// The name of the first label, if there are several.
+    /// The name of the first label. Files of earlier versions have it only if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) label_name: Option<String>,
     /// The classes and the splits of the labels after the first one, by name.
@@ -207,24 +207,25 @@ impl SavedType {
         names
     }
 
-    /// Returns the classes of the label at a position of a configuration. Files with several labels have it by name, others have
-    /// the first one only.
+    /// Returns the classes of the label at a position of a configuration. Files with one label know nothing about others, and
+    /// files of earlier versions do not name it.
     ///
     /// # Errors
     /// Names the labels of the file if this one is not among them.
     pub(crate) fn label(&self, position: usize, name: &str) -> Result<&Self, String> {
-        let Some(first) = &self.label_name else {
-            return Ok(if position == 0 { self } else { self.labels.get(name).unwrap_or(Self::NONE) });
-        };
-        if first == name {
+        let is_first = self.label_name.as_ref().map_or(position == 0, |first| first == name);
+        if is_first {
             return Ok(self);
         }
+        if position > 0 && self.labels.is_empty() {
+            return Ok(Self::NONE);
+        }
         self.labels.get(name).ok_or_else(|| {
-            let mut known = vec![first.as_str()];
+            let mut known: Vec<&str> = self.label_name.iter().map(String::as_str).collect();
             known.extend(self.labels.keys().map(String::as_str));
             format!(
-                "{TRANSFORMS_FILE} has no classes of the label {name}, but those of {}: leave the label out, or partition \
-                 without --transforms",
+                "{TRANSFORMS_FILE} has no label {name}, but {}, whose classes and splits are applied: name its column, leave the \
+                 label out, or partition all tables together without these transforms",
                 known.join(", ")
             )
         })

@@ -2,6 +2,7 @@
 
 use super::kind::{Row, Statistics};
 use super::{ExactSum, MAX_CATEGORIES, MAX_COUNTED};
+use crate::ids::canonical_number;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
@@ -392,6 +393,15 @@ pub(super) fn split<'a>(text: Option<&'a str>, separator: Option<&'a str>) -> im
     let whole = text.filter(|_| separator.is_none());
     let parts = text.zip(separator).into_iter().flat_map(|(text, separator)| text.split(separator));
     whole.into_iter().chain(parts)
+}
+
+/// Returns the entry of a category. Saved categories of earlier versions have whole numbers of columns of floats with a
+/// fraction of zero.
+pub(super) fn of_category<'m, T>(saved: &'m BTreeMap<String, T>, category: &str) -> Option<&'m T> {
+    saved.get(category).or_else(|| {
+        canonical_number(category)?;
+        saved.get(&format!("{category}.0"))
+    })
 }
 
 /// Returns the value at the share `share` of ascending numbers, interpolated between neighbors, as in NumPy.

@@ -7,10 +7,11 @@ use crate::transform::statistics::{ColumnStatistics, quantile, sorted};
 use serde::{Deserialize, Serialize};
 
 /// Limits of numbers, which are given or quantiles of the column.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Clip {
     min: Option<Vec<f64>>,
     max: Option<Vec<f64>>,
+    #[serde(skip)]
     quantiles: Option<[f64; 2]>,
 }
 

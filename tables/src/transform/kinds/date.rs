@@ -9,8 +9,9 @@ use edgecut_settings::suggestion;
 use serde::{Deserialize, Serialize};
 
 /// Features of times.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Date {
+    #[serde(skip)]
     form: TimeForm,
     outputs: Vec<Output>,
     unit: Unit,

@@ -3,13 +3,13 @@
 use crate::config_values::Object;
 use crate::transform::MAX_COUNTED;
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
-use crate::transform::statistics::{CategoryCounts, split};
+use crate::transform::statistics::{CategoryCounts, of_category, split};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The share of the rows with the same text, or the mean share of the texts between separators. It is fitted on the rows of
 /// training, since the shares of rows of the test set would tell its size and its categories.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Frequency {
     separator: Option<String>,
 }
@@ -72,7 +72,7 @@ impl FittedKind for Fitted {
         let mut num_unknown = 0;
         for category in split(row.text(), self.separator.as_deref()) {
             num_categories += 1;
-            match self.counts.get(category) {
+            match of_category(&self.counts, category) {
                 Some(count) => sum += count,
                 None => num_unknown += 1,
             }

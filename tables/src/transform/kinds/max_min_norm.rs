@@ -7,10 +7,12 @@ use crate::transform::statistics::{PerNumber, Range};
 use serde::{Deserialize, Serialize};
 
 /// Scaling of the range to `0..=1`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct MaxMinNorm {
     /// The bounds of the found range.
+    #[serde(skip)]
     max_bound: f64,
+    #[serde(skip)]
     min_bound: f64,
     /// The ends of the range, if they are given.
     max_val: Option<Vec<f64>>,

@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 const MIN_EPSILON: f64 = 1e-15;
 
 /// A Gaussian distribution by rank.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct RankGauss {
+    #[serde(skip)]
     epsilon: f64,
+    #[serde(skip)]
     uniquify: bool,
 }
 

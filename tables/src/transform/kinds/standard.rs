@@ -8,7 +8,7 @@ use crate::transform::statistics::PerNumber;
 use serde::{Deserialize, Serialize};
 
 /// Division by the sum.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Standard {
     sum: Option<Vec<f64>>,
 }

@@ -3,12 +3,12 @@
 use crate::config_values::{Item, Object};
 use crate::transform::MAX_FEATURES;
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
-use crate::transform::statistics::{Categories, split};
+use crate::transform::statistics::{Categories, of_category, split};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One-hot encoding of a text, or multi-hot encoding of the texts between separators.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct ToCategorical {
     separator: Option<String>,
     mapping: Option<BTreeMap<String, u32>>,
@@ -94,7 +94,7 @@ impl FittedKind for Fitted {
         out.resize(start + self.output_width(1), 0.0);
         let mut num_unknown = 0;
         for category in split(row.text(), self.separator.as_deref()) {
-            match self.mapping.get(category) {
+            match of_category(&self.mapping, category) {
                 Some(&position) => out[start + position as usize] = 1.0,
                 None => num_unknown += 1,
             }
@@ -120,5 +120,18 @@ mod tests {
         assert_eq!(features(None, Some("a,c")), (vec![0.0; 3], 1));
         assert_eq!(features(Some(","), Some("a,c,d")), (vec![1.0, 0.0, 1.0], 1));
         assert_eq!(features(Some(","), None), (vec![0.0; 3], 0));
+    }
+
+    #[test]
+    fn whole_numbers_find_their_categories_of_floats() {
+        let mapping = ["10.0", "20", "20.0", "x"].map(str::to_owned).into_iter().zip(0..).collect();
+        let fitted = Fitted { separator: None, mapping };
+        for (text, position) in [("10", Some(0)), ("10.0", Some(0)), ("20", Some(1)), ("20.0", Some(2)), ("010", None)]
+        {
+            let mut out = Vec::new();
+            let num_unknown = fitted.apply(Row::Text(Some(text)), &mut out);
+            assert_eq!(out.iter().position(|&value| value == 1.0), position, "{text}");
+            assert_eq!(num_unknown, u64::from(position.is_none()), "{text}");
+        }
     }
 }

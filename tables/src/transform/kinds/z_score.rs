@@ -6,7 +6,7 @@ use crate::transform::statistics::{Moments, PerNumber};
 use serde::{Deserialize, Serialize};
 
 /// Distance from the mean in standard deviations, as in scikit-learn's `StandardScaler`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct ZScore;
 
 /// The mean and the standard deviation of each number of a row.
