@@ -3,8 +3,8 @@
 use crate::programs;
 
 use crate::predict_tables::{NUM_USERS, partition_tables, partition_tables_with, user, write_tables_of};
-use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
-use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeData, NodeTypeId};
+use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, Features, HoldOut, NodeData, NodeTypeId};
 use programs::{
     Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link_parts,
     metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded, text,
@@ -118,6 +118,61 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
         let loaded = json_of(link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
         assert_same(&loaded, &trained, &["valid", "test"]);
     }
+}
+
+/// Makes a graph of authors and papers with held-out edges `writes`. The type `written_by` has the reverses of the training edges,
+/// and with `leaks` of all edges.
+pub(crate) fn papers(leaks: bool, timed: bool) -> Dataset {
+    let features = Some(Features::F32 { values: vec![0.5; 100].into(), dim: 1 });
+    let author = NodeData { name: "author".into(), num_nodes: 100, features, ..NodeData::default() };
+    let paper = NodeData { name: "paper".into(), ..author.clone() };
+    let src: Vec<u32> = (0..400).map(|edge| edge % 100).collect();
+    let dst: Vec<u32> = (0..400).map(|edge| (edge % 100 + 7 * (edge / 100)) % 100).collect();
+    let mut writes = EdgeData::new(NodeTypeId(0), "writes", NodeTypeId(1), src.into(), dst.into());
+    writes.attributes.times = timed.then(|| vec![3; 400].into());
+    let mut graph =
+        Dataset { name: "papers".into(), node_types: vec![author, paper], edge_types: vec![writes] };
+    let all = graph.edge_types[0].clone();
+    graph.hold_out_edges(&[EdgeTypeId(0)], &HoldOut::random(0.1, 0.2, 3)).expect("held-out edges");
+    let writes = if leaks { &all } else { &graph.edge_types[0] };
+    let mut written_by =
+        EdgeData::new(NodeTypeId(1), "written_by", NodeTypeId(0), writes.dst.clone(), writes.src.clone());
+    written_by.attributes.times = writes.attributes.times.clone();
+    graph.edge_types.push(written_by);
+    graph
+}
+
+#[test]
+fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
+    let declared = ["--model", "embedding", "--num-epochs", "1", "--reverse-types", "writes=written_by"];
+    let leaking = written_by(&papers(true, false), 2);
+    let expected = "40 of 40 validation edges of author__writes__paper are training edges of the reverse type \
+                    paper__written_by__author; 80 of 80 test edges of author__writes__paper";
+    for nproc in [1, 2, 4] {
+        let output = link(&leaking.path, nproc, &declared);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(error_of(&output).contains(expected), "{}", stderr(&output));
+        assert!(error_of(&output).contains("--overlap allow"), "{}", stderr(&output));
+    }
+    // Without the declaration, the types have nothing to do with each other.
+    succeeded(link(&leaking.path, 2, &declared[..4]));
+    succeeded(link(&written_by(&papers(false, false), 2).path, 2, &declared));
+    // The same nodes may meet again at other times.
+    succeeded(link(&written_by(&papers(true, true), 2).path, 2, &declared));
+    let folder = Folder::new();
+    export_npy(&papers(true, false), folder.path()).expect("an export");
+    assert!(error_of(&link(folder.path(), 2, &declared)).contains(expected));
+    let model = folder.path().join("model.safetensors");
+    let allowed = [&declared[..], &["--overlap", "allow"]].concat();
+    succeeded(link(folder.path(), 2, &[&allowed[..], &["--save-model", text(&model)]].concat()));
+    let evaluated = ["--load-model", text(&model), "--reverse-types", "writes=written_by"];
+    assert!(error_of(&link(folder.path(), 2, &evaluated)).contains(expected));
+    succeeded(link(folder.path(), 2, &[&evaluated[..], &["--overlap", "allow"]].concat()));
+    // Parts tell that overlaps were allowed.
+    let meta = leaking.path.join("META.json");
+    let json = std::fs::read_to_string(&meta).expect("META.json");
+    std::fs::write(&meta, json.replace("\"overlap\": \"error\"", "\"overlap\": \"allow\"")).expect("a file");
+    succeeded(link(&leaking.path, 2, &declared));
 }
 
 #[test]
