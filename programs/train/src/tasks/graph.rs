@@ -261,15 +261,7 @@ impl Outcome for GraphOutcome {
 
     fn scores(&self) -> Result<Scores, String> {
         match self {
-            Self::Folds(result) => Ok(Scores {
-                metric: result.metric.to_string(),
-                higher_is_better: result.metric.higher_is_better(),
-                valid: result.mean,
-                test: Some(result.mean),
-                valid_metrics: means(result),
-                test_metrics: means(result),
-                best_epoch: None,
-            }),
+            Self::Folds(result) => scores_of_folds(result),
             Self::Split(result) => result.scores(),
         }
     }
@@ -354,7 +346,30 @@ fn description(graphs: &GraphDataset) -> String {
     )
 }
 
-/// Returns the means of all metrics over the folds.
+/// Returns the scores of a cross-validation. Without validation graphs, the scores of the test graphs take their place.
+fn scores_of_folds(result: &CrossValidationResult) -> Result<Scores, String> {
+    let judged_by_test = result.protocol == Protocol::BestMeanEpoch;
+    let test_metrics = means(result);
+    let mut valid = Some(result.mean);
+    let mut valid_metrics = test_metrics.clone();
+    if !judged_by_test {
+        valid = result.valid_metrics.get(result.metric);
+        let named = result.valid_metrics.iter().map(|(metric, value)| (metric.into(), value));
+        valid_metrics = named.collect::<Vec<_>>().into();
+    }
+    Ok(Scores {
+        metric: result.metric.to_string(),
+        higher_is_better: result.metric.higher_is_better(),
+        valid: valid.ok_or_else(|| no_score(result.metric.name()))?,
+        test: Some(result.mean),
+        valid_metrics,
+        test_metrics,
+        best_epoch: None,
+        judged_by_test,
+    })
+}
+
+/// Returns the means of all metrics over the test graphs of the folds.
 fn means(result: &CrossValidationResult) -> NamedValues {
     let mut values = vec![(result.metric.into(), Some(result.mean))];
     values.extend(result.others.iter().map(|other| (other.metric.into(), other.mean)));
@@ -366,7 +381,7 @@ fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult) -> anyh
     if !reporter.finish(result)? {
         return Ok(());
     }
-    let CrossValidationResult { protocol, metric, test, mean, deviation, epochs, others } = result;
+    let CrossValidationResult { protocol, metric, test, mean, deviation, epochs, others, .. } = result;
     for (fold, (test, epoch)) in test.iter().zip(epochs).enumerate() {
         result!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, metric.shown(Some(*test)))?;
     }

@@ -266,6 +266,7 @@ impl Outcome for LinkResult {
             valid_metrics: values_of(&self.valid, &self.metrics),
             test_metrics: values_of(&self.test, &self.metrics),
             best_epoch: Some(self.best_epoch),
+            judged_by_test: false,
         })
     }
 }
