@@ -4,7 +4,8 @@ use crate::programs;
 
 use crate::predict_tables::{NUM_USERS, partition_tables, partition_tables_with, user, write_tables_of};
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero};
-use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, Features, HoldOut, NodeData, NodeTypeId};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, Features, HoldOut, NodeData, NodeTypeId, OverlapPolicy};
+use edgecut_partition::{PartitionOptions, partition};
 use programs::{
     Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link_parts,
     metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded, text,
@@ -169,10 +170,10 @@ fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
     assert!(error_of(&link(folder.path(), 2, &evaluated)).contains(expected));
     succeeded(link(folder.path(), 2, &[&evaluated[..], &["--overlap", "allow"]].concat()));
     // Parts tell that overlaps were allowed.
-    let meta = leaking.path.join("META.json");
-    let json = std::fs::read_to_string(&meta).expect("META.json");
-    std::fs::write(&meta, json.replace("\"overlap\": \"error\"", "\"overlap\": \"allow\"")).expect("a file");
-    succeeded(link(&leaking.path, 2, &declared));
+    let options = PartitionOptions { overlap: OverlapPolicy::Allow, ..PartitionOptions::new(2) };
+    let allowed = folder.join("allowed");
+    partition(&papers(true, false), &options, &allowed, &()).expect("parts");
+    succeeded(link(&allowed, 2, &declared));
 }
 
 #[test]

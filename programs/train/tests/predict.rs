@@ -4,7 +4,7 @@
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{DiskPartId, NodeTypeId, Part, map_npy, write_npy};
+use edgecut_graph::{DiskPartId, NodeTypeId, Part, Split, map_npy, write_npy};
 use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
@@ -420,6 +420,27 @@ fn a_model_predicts_for_another_graph_of_the_same_schema() {
     let result = predicted(&other.path, &model, &out, &["--nproc-per-node", "2"]);
     let (shape, _) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
     assert_eq!((shape, result["nodes"].as_u64()), (vec![321], Some(321)));
+}
+
+#[test]
+fn other_splits_than_in_the_training_have_a_note() {
+    let mut graph = fake(&FakeOptions::default()).expect("a fake graph");
+    let here = programs::written_by(&graph, 2);
+    let splits = &mut graph.node_types[0].splits;
+    let train = splits.train.to_vec();
+    splits.set(Split::Train, splits.test.to_vec().into());
+    splits.set(Split::Test, train.into());
+    let other = programs::written_by(&graph, 1);
+    let Scratch { folder: _folder, model, out } = scratch();
+    trained("node", &here.path, &model, &[]);
+    let said = "the nodes of type node have other features, labels, splits or times than in the training of";
+    for (parts, is_other) in [(&here, false), (&other, true)] {
+        let load = ["--load-model", model.to_str().expect("UTF-8")];
+        let evaluated = succeeded(run(programs::train("node", &parts.path).args(load)));
+        assert_eq!(stderr(&evaluated).contains(said), is_other, "{}", stderr(&evaluated));
+        let output = succeeded(predict(&parts.path, &model, &out, &["--overwrite"]));
+        assert_eq!(stderr(&output).contains(said), is_other, "{}", stderr(&output));
+    }
 }
 
 /// The file is what OGB's `MAG240MEvaluator.save_test_submission` writes.

@@ -1,5 +1,6 @@
 //! Tests of `train --servers` with real processes, and servers in this process.
 
+use crate::link_processes::papers;
 use crate::programs;
 
 use edgecut_cluster::{ServiceConfig, ServiceListener};

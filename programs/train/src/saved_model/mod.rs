@@ -216,6 +216,12 @@ fn notes(trained_on: Option<&TrainedOn>, path: &Path, meta: &Meta, sampler: Opti
              training of {path}: partition the graph again to compare them"
         ));
     }
+    if let Some(owners) = trained_on.other_splits(meta) {
+        notes.push(format!(
+            "the {owners} have other features, labels, splits or times than in the training of {path}, so that validation and \
+             test data may be among the training data of the model"
+        ));
+    }
     let time_attr = sampler.and_then(|sampler| sampler.temporal).map(|temporal| temporal.attr.to_string());
     if let Some(attr) = &trained_on.time_attr
         && time_attr.as_ref() != Some(attr)

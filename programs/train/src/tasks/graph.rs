@@ -14,12 +14,13 @@ use crate::progress::reporter::{EpochText, Reporter};
 use crate::saved_model::SavedModel;
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::epoch_lines::{scores, valid_metrics};
+use crate::tasks::outcome::no_score;
 use crate::tasks::{
     CommonConfig, DataDescription, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskJob, TaskProgram, TaskRun,
 };
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
-use edgecut_cli::result;
+use edgecut_cli::{message, result};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::Packing;
 use edgecut_dist_sampler::share_graphs;
@@ -188,6 +189,21 @@ impl TaskProgram for GraphTask {
         ReadData { classes: matches!(outputs, Some(OutputKind::Classes(_))), ..ReadData::default() }
     }
 
+    fn describe(
+        args: &TaskArgs<Self>,
+        _: &GraphTrainingConfig,
+        graphs: &GraphDataset,
+        trained_on: TrainedOn,
+    ) -> anyhow::Result<TrainedOn> {
+        let data = &args.own.data;
+        // The models of folds are not saved.
+        if data.folds.is_some() {
+            return Ok(trained_on);
+        }
+        let [train, ..] = shares(data, graphs)?;
+        Ok(trained_on.with_training_graphs(&train))
+    }
+
     fn class_names(
         _args: &TaskArgs<Self>,
         _config: &GraphTrainingConfig,
@@ -240,6 +256,15 @@ impl TaskProgram for GraphTask {
         let split = split(&args.own.data, graphs)?;
         check_flags(&args.given, saved.path, &settings_of(&args.own.training.conv, config, &open.config))?;
         saved.check_graphs(graphs, &open.config)?;
+        if saved.trained_on.as_ref().is_some_and(|trained_on| trained_on.has_other_training_graphs(&split.split.train))
+            && world.rank() == 0
+        {
+            message!(
+                "note: the training graphs are not those of the training of {}, so that validation and test graphs may be among \
+                 the training graphs of the model: give the --split and the --split-seed of the training",
+                saved.path.display()
+            );
+        }
         config.step.loss = saved.loss(config.step.loss.take())?;
         config.scoring.decision = saved.decision();
         let result = <B as Compiles<GraphPrediction>>::evaluate(&split, config, open.trained(), world, device);
@@ -306,9 +331,13 @@ fn folds(args: &GraphDataArgs, graphs: &GraphDataset, num_folds: usize) -> anyho
 
 /// Returns the graphs, split into training, validation and test graphs.
 fn split(args: &GraphDataArgs, graphs: &Arc<GraphDataset>) -> anyhow::Result<SplitGraphs> {
-    let shares = split_dataset(graphs.num_graphs(), args.split.0, args.split_seed);
-    let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
+    let [train, valid, test] = shares(args, graphs)?;
     Ok(SplitGraphs { graphs: Arc::clone(graphs), split: GraphSplit { train, valid, test } })
+}
+
+/// Returns the numbers of the training, validation and test graphs.
+fn shares(args: &GraphDataArgs, graphs: &GraphDataset) -> anyhow::Result<[Vec<u32>; 3]> {
+    split_dataset(graphs.num_graphs(), args.split.0, args.split_seed).map_err(|why| anyhow!("--split: {why}"))
 }
 
 /// Returns the settings of a saved model that the flags name as well.

@@ -142,7 +142,12 @@ impl TaskProgram for LinkTask {
         Ok(LinkTrainingConfig { training, without_validation, allows_overlap, ..args.own.task.links.settings.clone() })
     }
 
-    fn describe(config: &LinkTrainingConfig, graph: &DistGraph, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
+    fn describe(
+        _: &TaskArgs<Self>,
+        config: &LinkTrainingConfig,
+        graph: &DistGraph,
+        trained_on: TrainedOn,
+    ) -> anyhow::Result<TrainedOn> {
         let meta = graph.part().meta();
         Ok(trained_on.with_targets(meta, &target_edge_types(meta, config)?))
     }

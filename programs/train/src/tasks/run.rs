@@ -124,7 +124,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     let DataDescription { mut trained_on, has_embeddings, has_edge_features, traffic, facts } =
         T::Flags::describe(&job.data);
     if load_model.is_none() {
-        trained_on = T::describe(&config, &job.data, trained_on)?;
+        trained_on = T::describe(args, &config, &job.data, trained_on)?;
     }
     let CommonConfig { fit, conv, eval_sampler, adds_embeddings, new_embeddings, .. } = T::common(&mut config);
     let mut chosen = vec![("precision", precision.to_string())];
