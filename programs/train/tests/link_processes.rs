@@ -2,6 +2,7 @@
 
 use crate::programs;
 
+use crate::predict_links::purchases;
 use crate::predict_tables::{NUM_USERS, partition_tables, partition_tables_with, user, write_tables_of};
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, Features, HoldOut, NodeData, NodeTypeId, OverlapPolicy};
@@ -119,6 +120,19 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
         let loaded = json_of(link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
         assert_same(&loaded, &trained, &["valid", "test"]);
     }
+}
+
+#[test]
+fn gradients_of_embeddings_alone_are_not_clipped() {
+    let parts = link_parts(1);
+    let clipped = ["--num-epochs", "1", "--model", "embedding", "--node-embeddings", "node", "--grad-clip", "1"];
+    // The features of nodes have a layer, whose gradients are clipped.
+    succeeded(link(&parts.path, 1, &clipped));
+    let users = written_by(&purchases(), 1);
+    let clipped = ["--num-epochs", "1", "--model", "embedding", "--grad-clip", "1"];
+    let output = link(&users.path, 1, &clipped);
+    assert!(error_of(&output).contains("--grad-clip has no effect on embeddings"), "{}", stderr(&output));
+    succeeded(link(&users.path, 1, &[&clipped[..], &["--decoder", "distmult"]].concat()));
 }
 
 /// Makes a graph of authors and papers with held-out edges `writes`. The type `written_by` has the reverses of the training edges,
