@@ -3,8 +3,8 @@
 use crate::programs;
 
 use programs::{
-    Folder, assert_refused, assert_same, error_of, json_of, metrics_lines, number_of, program, stderr, succeeded,
-    text, train_or_evaluate,
+    Folder, assert_refused, assert_same, error_of, json_of, metrics_lines, number_of, program, stderr, succeeded, text,
+    train_or_evaluate,
 };
 use std::fs;
 use std::path::{Path, PathBuf};

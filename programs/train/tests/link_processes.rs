@@ -145,8 +145,7 @@ pub(crate) fn papers(leaks: bool, timed: bool) -> Dataset {
     let dst: Vec<u32> = (0..400).map(|edge| (edge % 100 + 7 * (edge / 100)) % 100).collect();
     let mut writes = EdgeData::new(NodeTypeId(0), "writes", NodeTypeId(1), src.into(), dst.into());
     writes.attributes.times = timed.then(|| vec![3; 400].into());
-    let mut graph =
-        Dataset { name: "papers".into(), node_types: vec![author, paper], edge_types: vec![writes] };
+    let mut graph = Dataset { name: "papers".into(), node_types: vec![author, paper], edge_types: vec![writes] };
     let all = graph.edge_types[0].clone();
     graph.hold_out_edges(&[EdgeTypeId(0)], &HoldOut::random(0.1, 0.2, 3)).expect("held-out edges");
     let writes = if leaks { &all } else { &graph.edge_types[0] };
@@ -207,6 +206,11 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--negative-pairs", "absent.csv"], "--negative-pairs absent.csv: No such file"),
         (&["--row-numbers"], "--negative-pairs"),
         (&["--reverse-types", "writes"], "is not a pair of edge types"),
+        (&["--model", "embedding", "--batch-norm"], "--batch-norm has no effect on --model embedding"),
+        (&["--model", "embedding", "--layer-norm"], "--layer-norm has no effect on --model embedding"),
+        (&["--model", "embedding", "--residual"], "--residual has no effect on --model embedding"),
+        (&["--model", "embedding", "--replace"], "--replace has no effect on --model embedding"),
+        (&["--model", "embedding", "--sampler", "labor"], "--sampler labor has no effect on --model embedding"),
         (&["--reverse-types", "a=b=c"], "types with `=` in their names cannot be paired"),
         (&["--n3-weight=-1"], "not a finite number"),
         (&["--num-negatives", "0"], "num-negatives"),

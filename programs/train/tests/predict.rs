@@ -423,6 +423,30 @@ fn a_model_predicts_for_another_graph_of_the_same_schema() {
 }
 
 #[test]
+fn fan_outs_of_an_evaluation_need_no_fan_outs_of_a_training() {
+    let parts = fake_parts(1);
+    let Scratch { folder: _folder, model, .. } = scratch();
+    // The model has two layers, and --num-neighbors has three fan-outs by default.
+    let result = trained("node", &parts.path, &model, &[]);
+    let mut command = program();
+    command.args(["node", "--json", "--dataset-root-dir"]).arg(&parts.path).arg("--load-model").arg(&model);
+    // Of a flag that is given twice, the last one counts.
+    assert_same(&json_of(run(command.arg("--eval-num-neighbors=-1,-1"))), &result, &["test_acc"]);
+    let error = error_of(&run(command.arg("--eval-num-neighbors=-1")));
+    assert!(error.contains("the model has 2 layers"), "{error}");
+}
+
+#[test]
+fn a_learning_rate_without_embeddings_has_a_note() {
+    let said = "--embedding-lr has no effect";
+    for (flags, is_noted) in [(&[][..], true), (&["--node-embeddings", "node=4"], false)] {
+        let flags = [&["--embedding-lr", "0.1", "--num-epochs", "1"], flags].concat();
+        let output = succeeded(run(programs::train("node", &fake_parts(1).path).args(flags)));
+        assert_eq!(stderr(&output).contains(said), is_noted, "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn other_splits_than_in_the_training_have_a_note() {
     let mut graph = fake(&FakeOptions::default()).expect("a fake graph");
     let here = programs::written_by(&graph, 2);

@@ -5,8 +5,8 @@ use crate::programs;
 use edgecut_graph::Split;
 use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{
-    Folder, Scratch, assert_refused, entry, error_of, fake_parts, json_of, link_parts, program, run, scratch, stderr, succeeded,
-    written_by,
+    Folder, Scratch, assert_refused, entry, error_of, fake_parts, json_of, link_parts, program, run, scratch, stderr,
+    succeeded, written_by,
 };
 use serde_json::Value;
 use std::path::Path;

@@ -55,7 +55,8 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
             return Err(TrainError::Config { what });
         }
         if config.grad_clip.is_some() && model.num_params() == 0 {
-            let what = "`grad_clip` has no effect on embeddings, and this model has no other parameters: leave it out".into();
+            let what =
+                "`grad_clip` has no effect on embeddings, and this model has no other parameters: leave it out".into();
             return Err(TrainError::Config { what });
         }
         if config.ema.is_some() && task.embeddings().num_trained_values() > 0 {

@@ -133,7 +133,9 @@ impl<'a> SavedModel<'a> {
         let Some(saved) = self.trained_on.as_ref().and_then(|trained_on| trained_on.sampler.clone()) else {
             return own;
         };
-        if !given.is_given("num_neighbors") && !given.is_given("eval_num_neighbors") {
+        // A model without layers ignores fan-outs.
+        let has_layers = saved.num_neighbors.num_hops() > 0;
+        if !has_layers || (!given.is_given("num_neighbors") && !given.is_given("eval_num_neighbors")) {
             own.num_neighbors = saved.num_neighbors;
         }
         if !given.is_given("time_attr") {

@@ -149,6 +149,9 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     if has_edge_features {
         note_unread_edge_features(&reporter, conv);
     }
+    if args.given.is_given("embedding_lr") && !has_embeddings && !adds_embeddings {
+        reporter.say("note: --embedding-lr has no effect, since all nodes have features and no --node-embeddings");
+    }
     if let Some(graph) = &traffic {
         reporter.watch(graph);
     }
