@@ -96,12 +96,13 @@ pub(crate) mod tests {
                 num_dependent += 1;
                 for other in flags.iter().filter(|other| *other != flag) {
                     let is_accepted = error_of(command, &[flag, other]).is_none();
-                    let is_required = alone.to_string().contains(&format!("--{other} "))
-                        || alone.to_string().contains(&format!("--{other}\n"));
+                    let text = alone.to_string();
+                    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+                    let is_required = words.any(|word| word.strip_prefix("--") == Some(other));
                     assert!(!is_accepted || is_required, "{} --{flag} --{other}", command.get_name());
                 }
             }
         }
-        assert!(num_dependent > 50, "{num_dependent}");
+        assert!(num_dependent > 40, "{num_dependent}");
     }
 }

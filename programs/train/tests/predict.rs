@@ -440,7 +440,7 @@ fn fan_outs_of_an_evaluation_need_no_fan_outs_of_a_training() {
 fn a_learning_rate_without_embeddings_has_a_note() {
     let said = "--embedding-lr has no effect";
     for (flags, is_noted) in [(&[][..], true), (&["--node-embeddings", "node=4"], false)] {
-        let flags = [&["--embedding-lr", "0.1", "--num-epochs", "1"], flags].concat();
+        let flags = [&["--embedding-lr", "0.1", "--num-epochs", "1"][..], flags].concat();
         let output = succeeded(run(programs::train("node", &fake_parts(1).path).args(flags)));
         assert_eq!(stderr(&output).contains(said), is_noted, "{}", stderr(&output));
     }

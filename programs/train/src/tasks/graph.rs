@@ -383,8 +383,7 @@ fn scores_of_folds(result: &CrossValidationResult) -> Result<Scores, String> {
     let mut valid_metrics = test_metrics.clone();
     if !judged_by_test {
         valid = result.valid_metrics.get(result.metric);
-        let named = result.valid_metrics.iter().map(|(metric, value)| (metric.into(), value));
-        valid_metrics = named.collect::<Vec<_>>().into();
+        valid_metrics = (&result.valid_metrics).into();
     }
     Ok(Scores {
         metric: result.metric.to_string(),
