@@ -4,6 +4,7 @@ use crate::commands::{EDGECUT, with_examples_of_edgecut};
 use crate::config_file::{Alias, FileFlag, flags_of_file};
 use crate::description::{description_if_asked, first_sentence};
 use crate::print_result;
+use crate::requirements::{missing, without_conflicts};
 use crate::short_help;
 use crate::spelling::with_dashes;
 use crate::store_args::{GivenUrl, find_urls, with_paths};
@@ -176,8 +177,15 @@ fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<(V
     let of_flags = &command;
     let flags = flags_of_file(Path::new(&path), of_flags, aliases);
     let mut flags = flags.map_err(|why| of_flags.clone().error(ErrorKind::InvalidValue, why))?;
+    let lenient = without_conflicts(forgiving(command.clone()));
+    let missing_before = missing(&lenient, &flags, &args[first..]);
     // A list on the command line replaces that of the file: the parser would join them.
     flags.retain(|flag| !is_replaced(&flag.word, &texts[..own], of_flags));
+    // Flags that require a replaced one are left out with it.
+    let lost = &missing(&lenient, &flags, &args[first..]) - &missing_before;
+    if !lost.is_empty() {
+        flags.retain(|flag| missing(&lenient, std::slice::from_ref(flag), &[]).is_disjoint(&lost));
+    }
     args.splice(first..first, flags.iter().map(|flag| flag.word.clone()));
     Ok((args, FileFlags { path, flags }))
 }
@@ -219,7 +227,10 @@ pub fn matches_of(command: &mut Command, words: Vec<OsString>, essential: &[&str
     if short_help::is_asked_for(&words) {
         *command = short_help::with_short_help(std::mem::take(command), essential);
     }
-    command.try_get_matches_from_mut(&words).map_err(|error| {
+    let lenient = without_conflicts(command.clone());
+    let matches = command.try_get_matches_from_mut(&words);
+    let matches = matches.and_then(|matches| lenient.try_get_matches_from(&words).map(|_| matches));
+    matches.map_err(|error| {
         let error = error.format(command);
         let command: &Command = command;
         let called = words.get(1).and_then(|name| command.find_subcommand(name)).unwrap_or(command);

@@ -10,6 +10,7 @@ mod description;
 mod flag_names;
 mod installation;
 mod printing;
+mod requirements;
 mod short_help;
 mod spelling;
 mod store_args;

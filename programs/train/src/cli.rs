@@ -51,6 +51,7 @@ pub(crate) enum Command {
 pub(crate) mod tests {
     use super::*;
     use clap::CommandFactory;
+    use clap::error::ErrorKind;
 
     /// Returns the shortest valid command line of a command.
     pub(crate) fn shortest_line(name: &str) -> String {
@@ -67,5 +68,41 @@ pub(crate) mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    /// Returns the error of a command with some of its flags, with any texts as values.
+    fn error_of(command: &clap::Command, flags: &[&str]) -> Option<clap::Error> {
+        let mut command = command.clone().mut_args(|arg| {
+            let arg = arg.required(false);
+            if arg.get_action().takes_values() { arg.value_parser(clap::value_parser!(String)) } else { arg }
+        });
+        let mut words = vec!["train".into()];
+        for flag in flags {
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag)).expect("a flag");
+            let value = if arg.get_action().takes_values() { "=1" } else { "" };
+            words.push(format!("--{flag}{value}").into());
+        }
+        edgecut_cli::matches_of(&mut command, words, &[]).err()
+    }
+
+    #[test]
+    fn no_flag_waives_the_requirement_of_another() {
+        let mut num_dependent = 0;
+        for command in Cli::command().get_subcommands() {
+            let flags: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+            for flag in &flags {
+                let Some(alone) = error_of(command, &[flag]) else { continue };
+                assert_eq!(alone.kind(), ErrorKind::MissingRequiredArgument, "{flag}: {alone}");
+                num_dependent += 1;
+                for other in flags.iter().filter(|other| *other != flag) {
+                    let is_accepted = error_of(command, &[flag, other]).is_none();
+                    let text = alone.to_string();
+                    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+                    let is_required = words.any(|word| word.strip_prefix("--") == Some(other));
+                    assert!(!is_accepted || is_required, "{} --{flag} --{other}", command.get_name());
+                }
+            }
+        }
+        assert!(num_dependent > 40, "{num_dependent}");
     }
 }

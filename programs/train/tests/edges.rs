@@ -333,3 +333,16 @@ fn flags_and_models_that_do_not_fit_are_named() {
         assert_error(&predict(parts, &folder.join(model), &folder.join("out"), &flags), &[why]);
     }
 }
+
+#[test]
+fn a_loaded_model_without_layers_ignores_fan_outs() {
+    let parts = edge_parts(1, true);
+    let folder = Folder::new();
+    let model = folder.join("model.safetensors");
+    let result = trained("edge", &parts.path, &model, &["--model", "embedding", "--num-epochs", "1"]);
+    let load = ["--json", "--load-model", model.to_str().expect("UTF-8")];
+    for flags in [&[][..], &["--model", "embedding"], &["--eval-num-neighbors", "3"]] {
+        let loaded = json_of(run(train("edge", &parts.path).args(load).args(flags)));
+        assert_eq!(loaded["test_acc"], result["test_acc"]);
+    }
+}

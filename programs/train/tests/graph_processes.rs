@@ -3,7 +3,7 @@
 use crate::programs;
 
 use programs::{
-    Folder, assert_refused, assert_same, error_of, json_of, metrics_lines, number_of, program, stderr, text,
+    Folder, assert_refused, assert_same, error_of, json_of, metrics_lines, number_of, program, stderr, succeeded, text,
     train_or_evaluate,
 };
 use std::fs;
@@ -88,6 +88,19 @@ fn a_cross_validation_names_its_protocol() {
         let result = json_of(graph(2, dir.path(), &[&flags[..], &["--json"]].concat()));
         assert_eq!((result["protocol"].as_str(), result["test"].as_array().map(Vec::len)), (Some(protocol), Some(3)));
         assert!(number_of(&result, "mean") > 0.75 && number_of(&result, "deviation") < 0.2, "{result}");
+    }
+}
+
+#[test]
+fn other_training_graphs_than_in_the_training_have_a_note() {
+    let dir = Folder::new();
+    let model = dir.join("model.safetensors");
+    succeeded(graph(1, dir.path(), &[&FAKE[..], &["--save-model", text(&model)]].concat()));
+    for (flags, is_other) in [(&[][..], false), (&["--split-seed", "1"], true), (&["--split", "0.5,0.1,0.4"], true)] {
+        let load = [&FAKE[..], &["--load-model", text(&model)], flags].concat();
+        let output = succeeded(graph(2, dir.path(), &load));
+        let said = "the training graphs are not those of the training of";
+        assert_eq!(stderr(&output).contains(said), is_other, "{}", stderr(&output));
     }
 }
 

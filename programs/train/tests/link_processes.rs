@@ -2,9 +2,14 @@
 
 use crate::programs;
 
+use crate::predict_links::purchases;
 use crate::predict_tables::{NUM_USERS, partition_tables, partition_tables_with, user, write_tables_of};
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
-use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeData, NodeTypeId};
+use edgecut_graph::{
+    Dataset, EdgeData, EdgeList, EdgeTypeId, Features, HeldOutEdges, HoldOut, NodeData, NodeTypeId, OverlapPolicy,
+    write_npy,
+};
+use edgecut_partition::{PartitionOptions, partition};
 use programs::{
     Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link_parts,
     metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded, text,
@@ -121,6 +126,96 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
 }
 
 #[test]
+fn gradients_of_embeddings_alone_are_not_clipped() {
+    let parts = link_parts(1);
+    let clipped = ["--num-epochs", "1", "--model", "embedding", "--node-embeddings", "node", "--grad-clip", "1"];
+    // The features of nodes have a layer, whose gradients are clipped.
+    succeeded(link(&parts.path, 1, &clipped));
+    let users = written_by(&purchases(), 1);
+    let clipped = ["--num-epochs", "1", "--model", "embedding", "--grad-clip", "1"];
+    let output = link(&users.path, 1, &clipped);
+    assert!(error_of(&output).contains("--grad-clip has no effect on embeddings"), "{}", stderr(&output));
+    succeeded(link(&users.path, 1, &[&clipped[..], &["--decoder", "distmult"]].concat()));
+}
+
+/// Makes a graph of authors and papers with held-out edges `writes`. The type `written_by` has the reverses of the training edges,
+/// and with `leaks` of all edges.
+pub(crate) fn papers(leaks: bool, timed: bool) -> Dataset {
+    let features = Some(Features::F32 { values: vec![0.5; 100].into(), dim: 1 });
+    let author = NodeData { name: "author".into(), num_nodes: 100, features, ..NodeData::default() };
+    let paper = NodeData { name: "paper".into(), ..author.clone() };
+    let src: Vec<u32> = (0..400).map(|edge| edge % 100).collect();
+    let dst: Vec<u32> = (0..400).map(|edge| (edge % 100 + 7 * (edge / 100)) % 100).collect();
+    let mut writes = EdgeData::new(NodeTypeId(0), "writes", NodeTypeId(1), src.into(), dst.into());
+    writes.attributes.times = timed.then(|| vec![3; 400].into());
+    let mut graph = Dataset { name: "papers".into(), node_types: vec![author, paper], edge_types: vec![writes] };
+    let all = graph.edge_types[0].clone();
+    graph.hold_out_edges(&[EdgeTypeId(0)], &HoldOut::random(0.1, 0.2, 3)).expect("held-out edges");
+    let writes = if leaks { &all } else { &graph.edge_types[0] };
+    let mut written_by =
+        EdgeData::new(NodeTypeId(1), "written_by", NodeTypeId(0), writes.dst.clone(), writes.src.clone());
+    written_by.attributes.times = writes.attributes.times.clone();
+    graph.edge_types.push(written_by);
+    graph
+}
+
+/// Writes the arrays of a graph of authors and papers.
+fn export_papers(graph: &Dataset, dataset: &Path) {
+    for nodes in &graph.node_types {
+        let folder = dataset.join("nodes").join(&nodes.name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        write_npy(&folder.join("x.npy"), &[100, 1], &[0.5_f32; 100]).expect("features");
+    }
+    for edges in &graph.edge_types {
+        let [src_type, dst_type] = [edges.src_type, edges.dst_type].map(|t| &graph.node_types[t.index()].name);
+        let folder = dataset.join("edges").join(format!("{src_type}__{}__{dst_type}", edges.relation));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let EdgeData { src, dst, held_out: HeldOutEdges { valid, test }, .. } = edges;
+        for (name, src, dst) in [("", src, dst), ("val_", &valid.src, &valid.dst), ("test_", &test.src, &test.dst)] {
+            let ends: Vec<i64> = src.iter().chain(dst.iter()).map(|&node| i64::from(node)).collect();
+            let path = folder.join(format!("{name}edge_index.npy"));
+            if !ends.is_empty() {
+                write_npy(&path, &[2, src.len()], &ends).expect("edges");
+            }
+        }
+    }
+}
+
+#[test]
+fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
+    let declared = ["--model", "embedding", "--num-epochs", "1", "--reverse-types", "writes=written_by"];
+    let leaking = written_by(&papers(true, false), 2);
+    let expected = "40 of 40 validation edges of author__writes__paper are training edges of the reverse type \
+                    paper__written_by__author; 80 of 80 test edges of author__writes__paper";
+    for nproc in [1, 2, 4] {
+        let output = link(&leaking.path, nproc, &declared);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(error_of(&output).contains(expected), "{}", stderr(&output));
+        assert!(error_of(&output).contains("--overlap allow"), "{}", stderr(&output));
+    }
+    // Without the declaration, the types have nothing to do with each other.
+    succeeded(link(&leaking.path, 2, &declared[..4]));
+    succeeded(link(&written_by(&papers(false, false), 2).path, 2, &declared));
+    // The same nodes may meet again at other times.
+    succeeded(link(&written_by(&papers(true, true), 2).path, 2, &declared));
+    let folder = Folder::new();
+    let dataset = folder.join("papers");
+    export_papers(&papers(true, false), &dataset);
+    assert!(error_of(&link(&dataset, 2, &declared)).contains(expected));
+    let model = folder.path().join("model.safetensors");
+    let allowed = [&declared[..], &["--overlap", "allow"]].concat();
+    succeeded(link(&dataset, 2, &[&allowed[..], &["--save-model", text(&model)]].concat()));
+    let evaluated = ["--load-model", text(&model), "--reverse-types", "writes=written_by"];
+    assert!(error_of(&link(&dataset, 2, &evaluated)).contains(expected));
+    succeeded(link(&dataset, 2, &[&evaluated[..], &["--overlap", "allow"]].concat()));
+    // Parts tell that overlaps were allowed.
+    let options = PartitionOptions { overlap: OverlapPolicy::Allow, ..PartitionOptions::new(2) };
+    let allowed = folder.join("allowed");
+    partition(&papers(true, false), &options, &allowed, &()).expect("parts");
+    succeeded(link(&allowed, 2, &declared));
+}
+
+#[test]
 fn wrong_flags_end_with_status_2_and_say_what_to_do() {
     let parts = link_parts(1);
     for (flags, what) in [
@@ -137,6 +232,11 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--negative-pairs", "absent.csv"], "--negative-pairs absent.csv: No such file"),
         (&["--row-numbers"], "--negative-pairs"),
         (&["--reverse-types", "writes"], "is not a pair of edge types"),
+        (&["--model", "embedding", "--batch-norm"], "--batch-norm has no effect on --model embedding"),
+        (&["--model", "embedding", "--layer-norm"], "--layer-norm has no effect on --model embedding"),
+        (&["--model", "embedding", "--residual"], "--residual has no effect on --model embedding"),
+        (&["--model", "embedding", "--replace"], "--replace has no effect on --model embedding"),
+        (&["--model", "embedding", "--sampler", "labor"], "--sampler labor has no effect on --model embedding"),
         (&["--reverse-types", "a=b=c"], "types with `=` in their names cannot be paired"),
         (&["--n3-weight=-1"], "not a finite number"),
         (&["--num-negatives", "0"], "num-negatives"),

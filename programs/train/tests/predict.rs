@@ -4,7 +4,7 @@
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{DiskPartId, NodeTypeId, Part, map_npy, write_npy};
+use edgecut_graph::{DiskPartId, NodeTypeId, Part, Split, map_npy, write_npy};
 use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
@@ -420,6 +420,51 @@ fn a_model_predicts_for_another_graph_of_the_same_schema() {
     let result = predicted(&other.path, &model, &out, &["--nproc-per-node", "2"]);
     let (shape, _) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
     assert_eq!((shape, result["nodes"].as_u64()), (vec![321], Some(321)));
+}
+
+#[test]
+fn fan_outs_of_an_evaluation_need_no_fan_outs_of_a_training() {
+    let parts = fake_parts(1);
+    let Scratch { folder: _folder, model, .. } = scratch();
+    // The model has two layers, and --num-neighbors has three fan-outs by default.
+    let result = trained("node", &parts.path, &model, &[]);
+    let mut command = program();
+    command.args(["node", "--json", "--dataset-root-dir"]).arg(&parts.path).arg("--load-model").arg(&model);
+    // Of a flag that is given twice, the last one counts.
+    assert_same(&json_of(run(command.arg("--eval-num-neighbors=-1,-1"))), &result, &["test_acc"]);
+    let error = error_of(&run(command.arg("--eval-num-neighbors=-1")));
+    assert!(error.contains("the model has 2 layers"), "{error}");
+}
+
+#[test]
+fn a_learning_rate_without_embeddings_has_a_note() {
+    let said = "--embedding-lr has no effect";
+    for (flags, is_noted) in [(&[][..], true), (&["--node-embeddings", "node=4"], false)] {
+        let flags = [&["--embedding-lr", "0.1", "--num-epochs", "1"][..], flags].concat();
+        let output = succeeded(run(programs::train("node", &fake_parts(1).path).args(flags)));
+        assert_eq!(stderr(&output).contains(said), is_noted, "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn other_splits_than_in_the_training_have_a_note() {
+    let mut graph = fake(&FakeOptions::default()).expect("a fake graph");
+    let here = programs::written_by(&graph, 2);
+    let splits = &mut graph.node_types[0].splits;
+    let train = splits.train.to_vec();
+    splits.set(Split::Train, splits.test.to_vec().into());
+    splits.set(Split::Test, train.into());
+    let other = programs::written_by(&graph, 1);
+    let Scratch { folder: _folder, model, out } = scratch();
+    trained("node", &here.path, &model, &[]);
+    let said = "the nodes of type node have other features, labels, splits or times than in the training of";
+    for (parts, is_other) in [(&here, false), (&other, true)] {
+        let load = ["--load-model", model.to_str().expect("UTF-8")];
+        let evaluated = succeeded(run(programs::train("node", &parts.path).args(load)));
+        assert_eq!(stderr(&evaluated).contains(said), is_other, "{}", stderr(&evaluated));
+        let output = succeeded(predict(&parts.path, &model, &out, &["--overwrite"]));
+        assert_eq!(stderr(&output).contains(said), is_other, "{}", stderr(&output));
+    }
 }
 
 /// The file is what OGB's `MAG240MEvaluator.save_test_submission` writes.

@@ -312,7 +312,7 @@ fn typed_graphs_are_scored_by_relation() {
 
 /// Generates purchases of users with tastes: most items that a user buys are of one kind, and some items of each kind are
 /// more popular than others.
-fn purchases() -> Dataset {
+pub(crate) fn purchases() -> Dataset {
     const USERS: usize = 240;
     const KINDS: usize = 6;
     const ITEMS_OF_KIND: usize = 20;

@@ -1,5 +1,6 @@
 //! Tests of `train --servers` with real processes, and servers in this process.
 
+use crate::link_processes::papers;
 use crate::programs;
 
 use edgecut_cluster::{ServiceConfig, ServiceListener};
@@ -108,6 +109,17 @@ fn trainers_without_parts_read_the_values_of_edges_that_ranks_with_parts_read() 
     ] {
         let flags = [&flags[..], &["--nproc-per-node", "2"], more].concat();
         assert_eq!(result(client("node", &servers), &flags), result(train("node", &parts.path), &flags), "{more:?}");
+    }
+}
+
+#[test]
+fn held_out_edges_in_a_declared_reverse_type_are_found_at_servers() {
+    let parts = programs::written_by(&papers(true, false), 2);
+    let (servers, _graphs) = serve(&parts.path);
+    for nproc in ["1", "2"] {
+        let flags = ["--nproc-per-node", nproc, "--num-epochs", "1", "--reverse-types", "writes=written_by"];
+        let error = error_of(&run(client("link", &servers).args(flags)));
+        assert!(error.contains("80 of 80 test edges of author__writes__paper are training edges"), "{error}");
     }
 }
 

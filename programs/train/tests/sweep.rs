@@ -5,8 +5,8 @@ use crate::programs;
 use edgecut_graph::Split;
 use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{
-    Folder, Scratch, assert_refused, entry, error_of, fake_parts, link_parts, program, run, scratch, stderr, succeeded,
-    written_by,
+    Folder, Scratch, assert_refused, entry, error_of, fake_parts, json_of, link_parts, program, run, scratch, stderr,
+    succeeded, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -86,6 +86,23 @@ fn a_run_without_a_score_has_failed() {
     let said = stderr(&output);
     assert!(said.contains("error: its result has no accuracy on the validation data"), "{said}");
     assert!(said.contains("1 of 1 runs failed"), "{said}");
+}
+
+#[test]
+fn cross_validations_are_compared_by_their_validation_graphs() {
+    let training = ["--dataset", "fake-graphs", "--num-graphs", "60", "--num-epochs", "2", "--folds", "3"];
+    for protocol in ["validation", "best-mean-epoch"] {
+        let training = [&["graph"][..], &training, &["--protocol", protocol]].concat();
+        let result = json_of(run(program().args(&training).arg("--json")));
+        let output = succeeded(run(program().args(["sweep", "--set", "seed=0", "--json", "--"]).args(&training)));
+        let runs: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list of runs");
+        assert_eq!(runs[0]["test"], result["mean"]);
+        let notes_test = stderr(&output).contains("the validation scores are the test scores");
+        assert_eq!(notes_test, protocol == "best-mean-epoch", "{}", stderr(&output));
+        let valid = if notes_test { &result["mean"] } else { &result["valid_metrics"]["accuracy"] };
+        assert!(valid.is_number() && runs[0]["valid"] == *valid, "{result} {runs:?}");
+        assert_eq!(runs[0]["valid_metrics"]["accuracy"], *valid);
+    }
 }
 
 #[test]

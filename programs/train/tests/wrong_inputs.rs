@@ -65,6 +65,18 @@ const CASES: &[Case] = &[
         USAGE,
         &["--cache-ranking look-ahead has no effect with --gpu-cache-bytes"],
     ),
+    // Flags whose required flag conflicts with another one.
+    Case("train graph --dataset fake-graphs --folds-dir {} --save-model f", USAGE, &["--folds-dir", "--folds <N>"]),
+    Case("train graph --dataset fake-graphs --folds 2 --resume", USAGE, &["--checkpoint-dir <DIR>"]),
+    Case("train node @parts --load-model m --resume", USAGE, &["--checkpoint-dir <DIR>"]),
+    Case("train node @parts --plan-nodes 2,8 --save-model p", USAGE, &["required", "--plan-cluster"]),
+    Case("train link @parts --exclude-positives --in-batch-negatives", USAGE, &["required", "--shared-negatives"]),
+    Case("train link @parts --shared-negatives --ranked-among 7", USAGE, &["--ranked-negatives <FIRST-LAST>"]),
+    Case(
+        "partition-graph --dataset-dir {} --num-partitions 2 --transforms {}/absent",
+        USAGE,
+        &["required", "--conf <FILE>"],
+    ),
     Case("train predict @parts --load-model m --out p --verbose", USAGE, &["--verbose"]),
     Case(
         "train predict @parts --load-model m --out p --nodes tran",

@@ -32,7 +32,8 @@ settings! {
         pub lr_patience: Option<u64> = None => Flag::new("N").training_only();
         /// Steps over which the learning rate rises linearly at the start
         pub warmup_steps: u64 = 0 => Flag::new("N").training_only();
-        /// Largest norm of the gradients of all parameters together; longer ones are scaled down [default: no limit]
+        /// Largest norm of the gradients of all parameters together, except learned embeddings of nodes; longer ones are scaled
+        /// down [default: no limit]
         pub grad_clip: Option<f64> = None => Flag::new("NORM").checked(positive).training_only();
         /// Average the gradients of N steps before the optimizer takes one step, as with batches N times larger. Not for
         /// models with embeddings

@@ -54,6 +54,11 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
             let what = "`accumulate_steps` has no effect on embeddings, which this model has: train with 1".into();
             return Err(TrainError::Config { what });
         }
+        if config.grad_clip.is_some() && model.num_params() == 0 {
+            let what =
+                "`grad_clip` has no effect on embeddings, and this model has no other parameters: leave it out".into();
+            return Err(TrainError::Config { what });
+        }
         if config.ema.is_some() && task.embeddings().num_trained_values() > 0 {
             let what = "`ema` does not average embeddings, which this model has: leave it out, or freeze them".into();
             return Err(TrainError::Config { what });

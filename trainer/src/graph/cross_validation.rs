@@ -69,6 +69,9 @@ pub struct CrossValidationResult {
     pub deviation: f64,
     /// The selected epoch of each fold, counted from 1.
     pub epochs: Vec<u64>,
+    /// The mean metrics over the validation graphs of the folds. [`Protocol::BestMeanEpoch`] has no validation graphs.
+    #[serde(default)]
+    pub valid_metrics: MetricValues,
     /// The other metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<FoldScores>,
@@ -99,7 +102,8 @@ impl FoldScores {
 impl CrossValidationResult {
     fn new(protocol: Protocol, metric: Metric, test: Vec<f64>, epochs: Vec<u64>) -> Self {
         let (mean, deviation) = mean_and_deviation(&test);
-        Self { protocol, metric, test, mean, deviation, epochs, others: Vec::new() }
+        let valid_metrics = MetricValues::default();
+        Self { protocol, metric, test, mean, deviation, epochs, valid_metrics, others: Vec::new() }
     }
 }
 
@@ -141,6 +145,7 @@ pub fn cross_validate<B: AutodiffGnnBackend>(
     let mut histories = Vec::new();
     let mut validations = Vec::new();
     let mut tests = Vec::new();
+    let mut valids = Vec::new();
     for (number, fold) in folds.iter().enumerate() {
         let config = GraphTrainingConfig {
             fit: FitConfig {
@@ -159,6 +164,7 @@ pub fn cross_validate<B: AutodiffGnnBackend>(
                 test.push(trained.result.test_metric.ok_or_else(|| undefined(number))?);
                 epochs.push(trained.result.best_epoch);
                 tests.push(trained.result.test_metrics);
+                valids.push(trained.result.valid_metrics);
             }
             Protocol::BestMeanEpoch => {
                 let history: Option<Vec<f64>> = trained.history.into_iter().collect();
@@ -174,6 +180,10 @@ pub fn cross_validate<B: AutodiffGnnBackend>(
         tests = validations.iter().filter_map(|history| history.get(epoch).cloned()).collect();
     }
     let mut result = CrossValidationResult::new(protocol, objective.metrics.first(), test, epochs);
+    if protocol == Protocol::Validation {
+        let means = objective.metrics.iter().map(|metric| (metric, FoldScores::new(metric, &valids).mean));
+        result.valid_metrics = means.collect();
+    }
     result.others = objective.metrics.iter().skip(1).map(|metric| FoldScores::new(metric, &tests)).collect();
     Ok(result)
 }

@@ -94,6 +94,9 @@ settings! {
         pub metric: MetricList<LinkMetric> = MetricList::default() => Flag::new("mrr|hits@K|roc-auc|average-precision,…");
         /// True to train on all edges without validation. The model of the last epoch is kept.
         pub without_validation: bool = false;
+        /// True to accept held-out edges whose reverse is a training edge of a type in `reverse_types`, as parts do that were made
+        /// with `overlap=allow`.
+        pub allows_overlap: bool = false;
     }
 }
 

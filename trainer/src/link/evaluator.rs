@@ -10,6 +10,7 @@ use super::judged::Judged;
 use super::loss::LinkLoss;
 use super::most_negatives::MostNegatives;
 use super::node_rows::{NodeEncoder, NodeRows, RowScorer};
+use super::reverse_overlap::check_reverse_types;
 use super::scored_edges::ScoredEdges;
 use super::scores::{LinkResult, LinkScores};
 use super::step::scores;
@@ -81,7 +82,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
     ///
     /// # Errors
     /// [`TrainError::Config`] for settings that contradict the graph or each other, and for a metric that would be the same
-    /// for every model. An error of a peer.
+    /// for every model, and if held-out edges are training edges of a declared reverse type. An error of a peer.
     pub(super) fn new(
         graph: &Arc<DistGraph>,
         schema: &Arc<GraphSchema>,
@@ -91,6 +92,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let negatives = MostNegatives::new(graph.part().meta(), config)?;
+        check_reverse_types(graph, config, world)?;
         let ranking = match config.eval_negatives {
             LinkEvaluation::Sampled(num) if config.training.eval_layer_wise.is_none() => {
                 let sampler = config.training.eval_sampler();

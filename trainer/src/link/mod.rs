@@ -10,6 +10,7 @@
 //! - `popularity`: the probabilities of in-batch negatives;
 //! - `filtered`: the ranking against all nodes;
 //! - `given`: the ranking against negatives of the dataset;
+//! - `reverse_overlap`: the check of declared reverse types;
 //! - `most_negatives`: the check of metrics that are the same for every model;
 //! - [`LinkPrediction`]: the task of training a model of this crate.
 
@@ -25,6 +26,7 @@ mod node_rows;
 mod popularity;
 mod rank_range;
 mod ranked_negatives;
+mod reverse_overlap;
 mod scored_edges;
 mod scores;
 mod step;

@@ -91,6 +91,10 @@ struct TypeIdentity {
     transforms: Option<Fingerprint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     classes: Option<Fingerprint>,
+    /// The digest of the data with the splits, if the model predicts labels of the type: all arrays of nodes or edges, or the
+    /// numbers of the training graphs. Files of earlier versions lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scored: Option<String>,
 }
 
 /// The part of a description of data that a model reads.
@@ -157,6 +161,7 @@ impl TrainedOn {
                 // Arrays may have been made by the same transforms elsewhere.
                 transforms: fingerprint(transforms, false),
                 classes: fingerprint(classes, is_told && t.has_labels),
+                scored: None,
             };
             (t.name.clone(), identity)
         });
@@ -227,6 +232,60 @@ impl TrainedOn {
             self.targets.insert(edges.full_name(), TargetEdges::of(edges));
         }
         self
+    }
+
+    /// Adds the splits of a node type whose labels the model predicts.
+    pub fn with_scored_nodes(mut self, meta: &Meta, node_type: NodeTypeId) -> Self {
+        let nodes = &meta.node_types[node_type.index()];
+        if let Some(identity) = self.node_types.get_mut(&nodes.name) {
+            identity.scored.clone_from(&nodes.digests.content);
+        }
+        self
+    }
+
+    /// Adds the splits of an edge type whose labels the model predicts.
+    pub fn with_scored_edges(mut self, meta: &Meta, edge_type: EdgeTypeId) -> Self {
+        let edges = &meta.edge_types[edge_type.index()];
+        if let Some(identity) = self.edge_types.get_mut(&edges.full_name()) {
+            identity.scored.clone_from(&edges.digests.content);
+        }
+        self
+    }
+
+    /// Adds the numbers of the graphs that a model for whole graphs is trained on.
+    pub fn with_training_graphs(mut self, train: &[u32]) -> Self {
+        if let Some(identity) = self.node_types.get_mut(GRAPHS) {
+            identity.scored = Some(digest_of_graphs(train));
+        }
+        self
+    }
+
+    /// Returns the nodes or edges of a graph that the model predicts and that may have other splits than in the training, so that
+    /// validation and test data may be among the training data. Nodes that updates have added after the nodes of the training
+    /// do not count.
+    pub fn other_splits(&self, meta: &Meta) -> Option<String> {
+        let graph = Self::new(meta);
+        for (name, [trained, _]) in pairs(&self.node_types, &graph.node_types) {
+            let here = meta.node_types.iter().find(|nodes| nodes.name == *name)?;
+            let is_split = here.labels().iter().any(|label| label.split_sizes[1..] != [0; 2]);
+            if is_split && has_other_splits(trained, &here.digests) {
+                return Some(format!("nodes of type {name}"));
+            }
+        }
+        for (name, [trained, _]) in pairs(&self.edge_types, &graph.edge_types) {
+            let here = meta.edge_types.iter().find(|edges| edges.full_name() == *name)?;
+            let is_split = here.labels.as_ref().is_some_and(|labels| labels.split_sizes[1..] != [0; 2]);
+            if is_split && has_other_splits(trained, &here.digests) {
+                return Some(format!("edges of type {name}"));
+            }
+        }
+        None
+    }
+
+    /// Returns true if the model was trained on other graphs of a set than those with these numbers.
+    pub fn has_other_training_graphs(&self, train: &[u32]) -> bool {
+        let trained = self.node_types.get(GRAPHS).and_then(|graphs| graphs.scored.as_ref());
+        trained.is_some_and(|trained| *trained != digest_of_graphs(train))
     }
 
     /// Returns the edge types of a graph that a model for links predicts, with their edges in the training. Returns none if the
@@ -437,6 +496,19 @@ impl Columns {
     }
 }
 
+/// Returns the digest of the numbers of graphs, whatever their order.
+fn digest_of_graphs(graphs: &[u32]) -> String {
+    let mut sorted = graphs.to_vec();
+    sorted.sort_unstable();
+    checksum(format!("{sorted:?}").as_bytes())
+}
+
+/// Returns true if both sides are known and different. Rows that updates have added make no difference.
+fn has_other_splits(trained: &TypeIdentity, found: &TypeDigests) -> bool {
+    let (Some(trained), Some(content)) = (&trained.scored, &found.content) else { return false };
+    trained != content && !found.earlier_contents.contains(trained)
+}
+
 /// Returns true if the parts tell the digests of features and classes of tables. Parts of earlier versions have no digests.
 fn tells_tables(meta: &Meta) -> bool {
     let of_nodes = meta.node_types.iter().map(|t| &t.digests);
@@ -575,6 +647,31 @@ mod tests {
         assert!(trained.has_other_content(&after, name));
         after.node_types[0].digests.earlier_contents = vec!["2".into(), first];
         assert!(!trained.has_other_content(&after, name));
+    }
+
+    #[test]
+    fn other_splits_of_predicted_labels_are_known() {
+        let before = fake_meta();
+        let name = &before.node_types[0].name;
+        let trained = TrainedOn::new(&before).with_scored_nodes(&before, NodeTypeId(0));
+        let text = serde_json::to_string(&trained).expect("JSON");
+        assert_eq!(serde_json::from_str::<TrainedOn>(&text).expect("a description"), trained);
+        assert_eq!(trained.other_splits(&before), None);
+        // Tables with ids have a digest too.
+        let mut after = before.clone();
+        after.node_types[0].has_id_map = true;
+        let first = after.node_types[0].digests.content.replace("1".into()).expect("a digest");
+        assert_eq!(trained.other_splits(&after), Some(format!("nodes of type {name}")));
+        assert_eq!(TrainedOn::new(&before).other_splits(&after), None, "a file of an earlier version");
+        after.node_types[0].split_sizes = [9, 0, 0];
+        assert_eq!(trained.other_splits(&after), None, "there is nothing to evaluate");
+        after.node_types[0].split_sizes = [9, 9, 9];
+        after.node_types[0].digests.earlier_contents = vec![first];
+        assert_eq!(trained.other_splits(&after), None, "an update has added nodes");
+        let graphs = TrainedOn::of_graphs(&labeled([3, 5, 5, 8]));
+        assert!(!graphs.has_other_training_graphs(&[1]), "a file of an earlier version");
+        let graphs = graphs.with_training_graphs(&[4, 1]);
+        assert!(!graphs.has_other_training_graphs(&[1, 4]) && graphs.has_other_training_graphs(&[1, 3]));
     }
 
     /// Returns two graphs of two nodes each, which have these labels.

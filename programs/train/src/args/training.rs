@@ -133,10 +133,15 @@ impl TrainingArgs {
         sampling: &SamplingArgs,
         num_workers: usize,
         device_memory: DeviceMemory,
+        only_evaluates: bool,
     ) -> anyhow::Result<TrainingConfig> {
-        let num_neighbors = self.num_neighbors();
+        let num_neighbors = match &self.eval_num_neighbors {
+            // The number of layers is the model's, which is not the number of default fan-outs.
+            Some(given) if only_evaluates && !self.conv.is_embedding() => given.value.clone(),
+            _ => self.num_neighbors(),
+        };
         self.check_sampling(sampling)?;
-        self.check_effects()?;
+        self.check_effects(sampling)?;
         let layers = self.num_layers.unwrap_or(num_neighbors.num_hops());
         if num_neighbors.num_hops() != layers {
             let given = num_neighbors.num_hops();
@@ -233,22 +238,27 @@ impl TrainingArgs {
     }
 
     /// Rejects flags that have no effect without another flag.
-    fn check_effects(&self) -> anyhow::Result<()> {
+    fn check_effects(&self, sampling: &SamplingArgs) -> anyhow::Result<()> {
         if self.conv.kind().is_typed() && self.model.settings.relation_aggregation != RelationAggregation::default() {
             let model = self.conv.model();
             bail!(UsageError(format!(
                 "--relation-aggregation has no effect on --model {model}, which combines edge types itself: leave it out"
             )));
         }
-        if self.conv.is_embedding() && self.model.settings.drop_edge.is_some() {
-            bail!(UsageError(
-                "--drop-edge has no effect on --model embedding, which reads no edges: leave it out".into()
-            ));
-        }
-        if self.conv.is_embedding() && self.isolated {
-            bail!(UsageError(
-                "--isolated has no effect on --model embedding, which reads no edges: leave it out".into()
-            ));
+        let model = &self.model.settings;
+        let labor = sampling.sampler.labor(sampling.batch_dependency);
+        for (flag, is_given, why) in [
+            ("--drop-edge", model.drop_edge.is_some(), "reads no edges"),
+            ("--isolated", self.isolated, "reads no edges"),
+            ("--sampler labor", labor.is_ok_and(|labor| labor.is_some()), "samples no neighbors"),
+            ("--replace", sampling.replace, "samples no neighbors"),
+            ("--batch-norm", model.batch_norm, "has no layers"),
+            ("--layer-norm", model.layer_norm, "has no layers"),
+            ("--residual", model.residual, "has no layers"),
+        ] {
+            if is_given && self.conv.is_embedding() {
+                bail!(UsageError(format!("{flag} has no effect on --model embedding, which {why}: leave it out")));
+            }
         }
         if self.cache_ranking.is_some() && self.cpu_cache().is_none() {
             let what =

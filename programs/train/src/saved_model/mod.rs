@@ -133,7 +133,9 @@ impl<'a> SavedModel<'a> {
         let Some(saved) = self.trained_on.as_ref().and_then(|trained_on| trained_on.sampler.clone()) else {
             return own;
         };
-        if !given.is_given("num_neighbors") && !given.is_given("eval_num_neighbors") {
+        // A model without layers ignores fan-outs.
+        let has_layers = saved.num_neighbors.num_hops() > 0;
+        if !has_layers || (!given.is_given("num_neighbors") && !given.is_given("eval_num_neighbors")) {
             own.num_neighbors = saved.num_neighbors;
         }
         if !given.is_given("time_attr") {
@@ -214,6 +216,12 @@ fn notes(trained_on: Option<&TrainedOn>, path: &Path, meta: &Meta, sampler: Opti
         notes.push(format!(
             "an earlier version made the parts, which do not say whether their nodes, features and classes are those of the \
              training of {path}: partition the graph again to compare them"
+        ));
+    }
+    if let Some(owners) = trained_on.other_splits(meta) {
+        notes.push(format!(
+            "the {owners} have other features, labels, splits or times than in the training of {path}, so that validation and \
+             test data may be among the training data of the model"
         ));
     }
     let time_attr = sampler.and_then(|sampler| sampler.temporal).map(|temporal| temporal.attr.to_string());

@@ -138,6 +138,12 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     // The sort is stable, so runs with equal scores keep their order.
     runs.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
     over_seeds::add(&mut runs);
+    if runs.iter().any(|run| run.scores.as_ref().is_some_and(|scores| scores.judged_by_test)) {
+        message!(
+            "note: the validation scores are the test scores, which have selected the epochs too (--protocol best-mean-epoch), so \
+             that the best run is the best on the test graphs"
+        );
+    }
     if args.json {
         result!("{}", serde_json::to_string_pretty(&runs).context("write the runs as JSON")?)?;
     } else {

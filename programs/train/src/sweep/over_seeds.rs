@@ -118,6 +118,7 @@ mod tests {
             valid_metrics: Vec::new().into(),
             test_metrics: Vec::new().into(),
             best_epoch: Some(1),
+            judged_by_test: false,
         });
         let flags = [("lr", lr), ("seed", seed)].map(|(flag, value)| (flag.to_owned(), value.to_owned())).to_vec();
         Run { number, flags, scores, model: None, seconds: 1.0, error: None, over_seeds: None }

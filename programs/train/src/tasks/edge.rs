@@ -17,7 +17,7 @@ use edgecut_trainer::edge::{EdgePrediction, EdgeTrainingConfig, labeled_edge_typ
 use edgecut_trainer::inference::WantedRows;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ReadData, SavedTask};
+use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
 use edgecut_trainer::models::EdgeModelConfig;
 use edgecut_trainer::{Compiles, SeedResult, SeedScores, TrainingBackend};
 
@@ -63,6 +63,18 @@ impl TaskProgram for EdgeTask {
 
     fn common(config: &mut EdgeTrainingConfig) -> CommonConfig<'_> {
         CommonConfig { scoring: Some(&mut config.scoring), ..(&mut config.training).into() }
+    }
+
+    fn describe(
+        _: &TaskArgs<Self>,
+        config: &EdgeTrainingConfig,
+        graph: &DistGraph,
+        trained_on: TrainedOn,
+    ) -> anyhow::Result<TrainedOn> {
+        let meta = graph.part().meta();
+        // A graph without a type to train is an error of the training.
+        let Ok(edge_type) = labeled_edge_type(meta, config.edge_type.as_deref()) else { return Ok(trained_on) };
+        Ok(trained_on.with_scored_edges(meta, edge_type))
     }
 
     fn class_names(

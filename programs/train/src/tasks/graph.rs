@@ -14,12 +14,13 @@ use crate::progress::reporter::{EpochText, Reporter};
 use crate::saved_model::SavedModel;
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::epoch_lines::{scores, valid_metrics};
+use crate::tasks::outcome::no_score;
 use crate::tasks::{
     CommonConfig, DataDescription, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskJob, TaskProgram, TaskRun,
 };
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
-use edgecut_cli::result;
+use edgecut_cli::{message, result};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::Packing;
 use edgecut_dist_sampler::share_graphs;
@@ -188,6 +189,21 @@ impl TaskProgram for GraphTask {
         ReadData { classes: matches!(outputs, Some(OutputKind::Classes(_))), ..ReadData::default() }
     }
 
+    fn describe(
+        args: &TaskArgs<Self>,
+        _: &GraphTrainingConfig,
+        graphs: &GraphDataset,
+        trained_on: TrainedOn,
+    ) -> anyhow::Result<TrainedOn> {
+        let data = &args.own.data;
+        // The models of folds are not saved.
+        if data.folds.is_some() {
+            return Ok(trained_on);
+        }
+        let [train, ..] = shares(data, graphs)?;
+        Ok(trained_on.with_training_graphs(&train))
+    }
+
     fn class_names(
         _args: &TaskArgs<Self>,
         _config: &GraphTrainingConfig,
@@ -240,6 +256,15 @@ impl TaskProgram for GraphTask {
         let split = split(&args.own.data, graphs)?;
         check_flags(&args.given, saved.path, &settings_of(&args.own.training.conv, config, &open.config))?;
         saved.check_graphs(graphs, &open.config)?;
+        if saved.trained_on.as_ref().is_some_and(|trained_on| trained_on.has_other_training_graphs(&split.split.train))
+            && world.rank() == 0
+        {
+            message!(
+                "note: the training graphs are not those of the training of {}, so that validation and test graphs may be among \
+                 the training graphs of the model: give the --split and the --split-seed of the training",
+                saved.path.display()
+            );
+        }
         config.step.loss = saved.loss(config.step.loss.take())?;
         config.scoring.decision = saved.decision();
         let result = <B as Compiles<GraphPrediction>>::evaluate(&split, config, open.trained(), world, device);
@@ -261,15 +286,7 @@ impl Outcome for GraphOutcome {
 
     fn scores(&self) -> Result<Scores, String> {
         match self {
-            Self::Folds(result) => Ok(Scores {
-                metric: result.metric.to_string(),
-                higher_is_better: result.metric.higher_is_better(),
-                valid: result.mean,
-                test: Some(result.mean),
-                valid_metrics: means(result),
-                test_metrics: means(result),
-                best_epoch: None,
-            }),
+            Self::Folds(result) => scores_of_folds(result),
             Self::Split(result) => result.scores(),
         }
     }
@@ -314,9 +331,13 @@ fn folds(args: &GraphDataArgs, graphs: &GraphDataset, num_folds: usize) -> anyho
 
 /// Returns the graphs, split into training, validation and test graphs.
 fn split(args: &GraphDataArgs, graphs: &Arc<GraphDataset>) -> anyhow::Result<SplitGraphs> {
-    let shares = split_dataset(graphs.num_graphs(), args.split.0, args.split_seed);
-    let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
+    let [train, valid, test] = shares(args, graphs)?;
     Ok(SplitGraphs { graphs: Arc::clone(graphs), split: GraphSplit { train, valid, test } })
+}
+
+/// Returns the numbers of the training, validation and test graphs.
+fn shares(args: &GraphDataArgs, graphs: &GraphDataset) -> anyhow::Result<[Vec<u32>; 3]> {
+    split_dataset(graphs.num_graphs(), args.split.0, args.split_seed).map_err(|why| anyhow!("--split: {why}"))
 }
 
 /// Returns the settings of a saved model that the flags name as well.
@@ -354,7 +375,29 @@ fn description(graphs: &GraphDataset) -> String {
     )
 }
 
-/// Returns the means of all metrics over the folds.
+/// Returns the scores of a cross-validation. Without validation graphs, the scores of the test graphs take their place.
+fn scores_of_folds(result: &CrossValidationResult) -> Result<Scores, String> {
+    let judged_by_test = result.protocol == Protocol::BestMeanEpoch;
+    let test_metrics = means(result);
+    let mut valid = Some(result.mean);
+    let mut valid_metrics = test_metrics.clone();
+    if !judged_by_test {
+        valid = result.valid_metrics.get(result.metric);
+        valid_metrics = (&result.valid_metrics).into();
+    }
+    Ok(Scores {
+        metric: result.metric.to_string(),
+        higher_is_better: result.metric.higher_is_better(),
+        valid: valid.ok_or_else(|| no_score(result.metric.name()))?,
+        test: Some(result.mean),
+        valid_metrics,
+        test_metrics,
+        best_epoch: None,
+        judged_by_test,
+    })
+}
+
+/// Returns the means of all metrics over the test graphs of the folds.
 fn means(result: &CrossValidationResult) -> NamedValues {
     let mut values = vec![(result.metric.into(), Some(result.mean))];
     values.extend(result.others.iter().map(|other| (other.metric.into(), other.mean)));
@@ -366,7 +409,7 @@ fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult) -> anyh
     if !reporter.finish(result)? {
         return Ok(());
     }
-    let CrossValidationResult { protocol, metric, test, mean, deviation, epochs, others } = result;
+    let CrossValidationResult { protocol, metric, test, mean, deviation, epochs, others, .. } = result;
     for (fold, (test, epoch)) in test.iter().zip(epochs).enumerate() {
         result!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, metric.shown(Some(*test)))?;
     }

@@ -20,7 +20,7 @@ use edgecut_cli::{message, result};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::NegativePairs;
 use edgecut_dist_sampler::{DistGraph, DistRows};
-use edgecut_graph::{HoldOut, NodeTypeId};
+use edgecut_graph::{HoldOut, NodeTypeId, OverlapPolicy};
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::link::{
     LinkEvaluation, LinkMetric, LinkPrediction, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds,
@@ -138,10 +138,16 @@ impl TaskProgram for LinkTask {
     fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<LinkTrainingConfig> {
         let training = args.training_config(num_workers)?;
         let without_validation = holds_out_nothing(args);
-        Ok(LinkTrainingConfig { training, without_validation, ..args.own.task.links.settings.clone() })
+        let allows_overlap = args.own.part.whole.overlap == Some(OverlapPolicy::Allow);
+        Ok(LinkTrainingConfig { training, without_validation, allows_overlap, ..args.own.task.links.settings.clone() })
     }
 
-    fn describe(config: &LinkTrainingConfig, graph: &DistGraph, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
+    fn describe(
+        _: &TaskArgs<Self>,
+        config: &LinkTrainingConfig,
+        graph: &DistGraph,
+        trained_on: TrainedOn,
+    ) -> anyhow::Result<TrainedOn> {
         let meta = graph.part().meta();
         Ok(trained_on.with_targets(meta, &target_edge_types(meta, config)?))
     }
@@ -265,6 +271,7 @@ impl Outcome for LinkResult {
             valid_metrics: values_of(&self.valid, &self.metrics),
             test_metrics: values_of(&self.test, &self.metrics),
             best_epoch: Some(self.best_epoch),
+            judged_by_test: false,
         })
     }
 }

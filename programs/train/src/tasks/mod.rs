@@ -83,9 +83,12 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     ///
     /// # Errors
     /// Settings that do not fit the data.
-    fn describe(_: &ConfigOf<Self>, _: &DataOf<Self>, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
-        Ok(trained_on)
-    }
+    fn describe(
+        _: &TaskArgs<Self>,
+        _: &ConfigOf<Self>,
+        _: &DataOf<Self>,
+        trained_on: TrainedOn,
+    ) -> anyhow::Result<TrainedOn>;
 
     /// Returns the flags of the loss and the scores, which the configuration lacks until the names of classes are known;
     /// `None` for a task with losses of its own.

@@ -267,9 +267,21 @@ impl TaskProgram for MultiTask {
         (&mut config.training).into()
     }
 
-    fn describe(config: &MultiTrainingConfig, graph: &DistGraph, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
+    fn describe(
+        _: &TaskArgs<Self>,
+        config: &MultiTrainingConfig,
+        graph: &DistGraph,
+        trained_on: TrainedOn,
+    ) -> anyhow::Result<TrainedOn> {
         let meta = graph.part().meta();
-        Ok(trained_on.with_labels(meta, config.names(meta)?))
+        let names = config.names(meta)?;
+        let mut trained_on = trained_on.with_labels(meta, names.clone());
+        for name in &names {
+            if let Ok(label) = meta.find_label(name) {
+                trained_on = trained_on.with_scored_nodes(meta, label.node_type);
+            }
+        }
+        Ok(trained_on)
     }
 
     fn choose(

@@ -52,15 +52,20 @@ impl TaskProgram for NodeTask {
         CommonConfig { scoring: Some(&mut config.scoring), ..(&mut config.training).into() }
     }
 
-    fn describe(_: &NodeTrainingConfig, graph: &DistGraph, mut trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
+    fn describe(
+        _: &TaskArgs<Self>,
+        _: &NodeTrainingConfig,
+        graph: &DistGraph,
+        mut trained_on: TrainedOn,
+    ) -> anyhow::Result<TrainedOn> {
         let meta = graph.part().meta();
+        // A graph without a type to train is an error of the training.
+        let Ok(node_type) = seed_type(meta) else { return Ok(trained_on) };
         // The only label of a graph of one node type needs no name.
-        if let Ok(node_type) = seed_type(meta)
-            && meta.node_types.len() > 1
-        {
+        if meta.node_types.len() > 1 {
             trained_on.labels = vec![meta.label_name(LabelId { node_type, label: 0 })];
         }
-        Ok(trained_on)
+        Ok(trained_on.with_scored_nodes(meta, node_type))
     }
 
     fn class_names(

@@ -27,7 +27,7 @@ pub(crate) struct Scores {
     /// True if greater values of the metric are better.
     #[serde(skip)]
     pub(crate) higher_is_better: bool,
-    /// The metric on the validation data, or the mean over the folds of a cross-validation.
+    /// The metric on the validation data. For a cross-validation, both are means over the folds.
     pub(crate) valid: f64,
     /// The metric on the test data; `None` without test data.
     pub(crate) test: Option<f64>,
@@ -36,6 +36,9 @@ pub(crate) struct Scores {
     pub(crate) test_metrics: NamedValues,
     /// The selected epoch; `None` for a cross-validation, which has one per fold.
     pub(crate) best_epoch: Option<u64>,
+    /// True if the test data have selected the epoch, so that the score on the validation data is their score.
+    #[serde(skip)]
+    pub(crate) judged_by_test: bool,
 }
 
 impl Outcome for SeedResult {
@@ -52,6 +55,7 @@ impl Outcome for SeedResult {
             valid_metrics: in_order(&self.valid_metrics, self.metric),
             test_metrics: in_order(&self.test_metrics, self.metric),
             best_epoch: Some(self.best_epoch),
+            judged_by_test: false,
         })
     }
 }
@@ -118,7 +122,8 @@ mod tests {
                     test: Some(0.75),
                     valid_metrics: vec![(metric.into(), Some(0.25))].into(),
                     test_metrics: vec![(metric.into(), Some(0.75))].into(),
-                    best_epoch: Some(4)
+                    best_epoch: Some(4),
+                    judged_by_test: false
                 },
                 "the metric {name}"
             );
@@ -145,6 +150,7 @@ mod tests {
                 valid_metrics: vec![(metric.into(), Some(0.5))].into(),
                 test_metrics: vec![(metric.into(), None)].into(),
                 best_epoch: Some(3),
+                judged_by_test: false,
             };
             for task in ["node", "edge", "graph"] {
                 assert_eq!(read(task, &result).as_ref(), Ok(&expected), "{task}");
@@ -153,24 +159,31 @@ mod tests {
             assert!(
                 read("node", &result).expect_err("no score").contains(&format!("no {metric} on the validation data"))
             );
-            let folds = CrossValidationResult {
+            let mut folds = CrossValidationResult {
                 protocol: Protocol::Validation,
                 metric,
                 test: vec![0.5, 0.75],
                 mean: 0.625,
                 deviation: 0.125,
                 epochs: vec![1, 2],
+                valid_metrics: [(metric, Some(0.875))].into_iter().collect(),
                 others: Vec::new(),
             };
+            let of_test = NamedValues::from(vec![(metric.into(), Some(0.625))]);
             let expected = Scores {
                 metric: metric.to_string(),
                 higher_is_better,
-                valid: 0.625,
+                valid: 0.875,
                 test: Some(0.625),
-                valid_metrics: vec![(metric.into(), Some(0.625))].into(),
-                test_metrics: vec![(metric.into(), Some(0.625))].into(),
+                valid_metrics: vec![(metric.into(), Some(0.875))].into(),
+                test_metrics: of_test.clone(),
                 best_epoch: None,
+                judged_by_test: false,
             };
+            assert_eq!(read("graph", &folds).as_ref(), Ok(&expected));
+            folds.protocol = Protocol::BestMeanEpoch;
+            folds.valid_metrics = MetricValues::default();
+            let expected = Scores { valid: 0.625, valid_metrics: of_test, judged_by_test: true, ..expected };
             assert_eq!(read("graph", &folds), Ok(expected));
         }
     }

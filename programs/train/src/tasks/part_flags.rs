@@ -189,7 +189,8 @@ where
     /// [`UsageError`] for flags that contradict each other.
     pub(super) fn training_config(&self, num_workers: usize) -> anyhow::Result<TrainingConfig> {
         let memory = self.memory.on(&self.run.device)?;
-        self.own.training.config(&self.own.sampling, num_workers, memory)
+        let only_evaluates = self.run.output.load_model.is_some() && !self.given.is_given("num_neighbors");
+        self.own.training.config(&self.own.sampling, num_workers, memory, only_evaluates)
     }
 
     /// Lets a training evaluate with all neighbors if the graph is small. Returns a line to print if it does.

@@ -124,7 +124,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     let DataDescription { mut trained_on, has_embeddings, has_edge_features, traffic, facts } =
         T::Flags::describe(&job.data);
     if load_model.is_none() {
-        trained_on = T::describe(&config, &job.data, trained_on)?;
+        trained_on = T::describe(args, &config, &job.data, trained_on)?;
     }
     let CommonConfig { fit, conv, eval_sampler, adds_embeddings, new_embeddings, .. } = T::common(&mut config);
     let mut chosen = vec![("precision", precision.to_string())];
@@ -148,6 +148,9 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     say_resumed(&reporter, checkpoints, &args.run.job.stores);
     if has_edge_features {
         note_unread_edge_features(&reporter, conv);
+    }
+    if args.given.is_given("embedding_lr") && !has_embeddings && !adds_embeddings {
+        reporter.say("note: --embedding-lr has no effect, since all nodes have features and no --node-embeddings");
     }
     if let Some(graph) = &traffic {
         reporter.watch(graph);
