@@ -297,7 +297,7 @@ fn whole_numbers_are_one_category_in_all_types() {
     folder.write("graph.json", conf.to_string());
     folder.write("e.csv", "s,d\n0,1\n");
     let whole: ArrayRef = Arc::new(Int64Array::from(vec![10, 20, 30]));
-    let wholes: Vec<(&str, ArrayRef)> = vec![
+    let wholes: [(&str, ArrayRef); 5] = [
         ("whole", Arc::new(Int64Array::from(vec![10, 20, 10]))),
         ("floats", Arc::new(Float64Array::from(vec![10.0, 20.0, 10.0]))),
         ("singles", Arc::new(Float32Array::from(vec![10.0, 20.0, 10.0]))),
@@ -305,13 +305,10 @@ fn whole_numbers_are_one_category_in_all_types() {
         ("texts", Arc::new(StringArray::from(vec!["10", "20", "10"]))),
     ];
     let mut expected = None;
+    let ids: [ArrayRef; 2] = [vec![0, 1, 2], vec![3, 4, 5]].map(|ids| Arc::new(Int64Array::from(ids)) as ArrayRef);
     for (name, column) in wholes {
-        parquet(
-            &folder,
-            "n-0.parquet",
-            vec![("id", Arc::new(Int64Array::from(vec![0, 1, 2]))), ("code", whole.clone())],
-        );
-        parquet(&folder, "n-1.parquet", vec![("id", Arc::new(Int64Array::from(vec![3, 4, 5]))), ("code", column)]);
+        parquet(&folder, "n-0.parquet", vec![("id", ids[0].clone()), ("code", whole.clone())]);
+        parquet(&folder, "n-1.parquet", vec![("id", ids[1].clone()), ("code", column)]);
         folder.made(name, &[]);
         let found = arrays(&folder.path(name));
         assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{name}");

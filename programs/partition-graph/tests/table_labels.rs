@@ -205,7 +205,7 @@ fn saved_classes_of_several_labels_are_found_by_name() {
     }
     write(json!(["kind", "id"]));
     let error = folder.fails(&with_saved);
-    assert!(error.contains("no classes of the label id, but those of churn, kind"), "{error}");
+    assert!(error.contains("transforms.json has no label id, but churn, kind, "), "{error}");
 }
 
 #[test]

@@ -326,7 +326,7 @@ mod tests {
             ("h/.e*.csv", &["h/.e-1.csv"]),
             ("./h/**/*.csv", &["h/a/e-2.csv", "h/e-1.csv"]),
             ("h/../h/*/*.csv", &["h/a/e-2.csv"]),
-            ("h/.*/*.csv", &["h/.ipynb_checkpoints/e-1.csv"]),
+            ("h/.i*/*.csv", &["h/.ipynb_checkpoints/e-1.csv"]),
             ("*/.ipynb_checkpoints/e-?.csv", &["h/.ipynb_checkpoints/e-1.csv"]),
             ("?", &["h/e-1.csv"]),
         ] {
