@@ -193,7 +193,7 @@ class Network(torch.nn.Module):
         }
 
     def _parts(
-        self, rows: list[Tensor], layers: list[list[Block | None]], graphs: tuple[Tensor, int | None] | None = None
+        self, rows: list[Tensor], layers: list[list[Block]], graphs: tuple[Tensor, int | None] | None = None
     ) -> list[list[Tensor]]:
         """Return the rows that the output layers read, by node type: of the last layer, or of all layers. ``graphs`` are the
         position of the graph of each node, and the number of graphs."""
@@ -256,7 +256,7 @@ class Network(torch.nn.Module):
         names = ", ".join(entry["name"] for entry in self.targets or [])
         raise ValueError(f"the model has no target {target}: its targets are {names or 'not named'}")
 
-    def _outputs(self, rows: list[Tensor], layers: list[list[Block | None]]) -> list[Tensor]:
+    def _outputs(self, rows: list[Tensor], layers: list[list[Block]]) -> list[Tensor]:
         """Return the outputs of all nodes by node type."""
         outputs = []
         for number, parts in enumerate(self._parts(rows, layers)):
@@ -369,7 +369,7 @@ class RelationalNet(Network):
         x : dict of str to Tensor, or Tensor
             The features by node type, ``batch.x_dict``. For a homogeneous graph ``batch.x``, and so for the others.
         edge_index : dict of tuple to Tensor, or Tensor
-            The edges by edge type, ``batch.edge_index_dict``.
+            The edges by edge type, ``batch.edge_index_dict``, with all edge types of the model.
         n_id : dict of str to Tensor, or Tensor; optional
             The ids of the nodes, ``batch.n_id_dict``, for node types with embeddings: their row numbers in the data of
             the training. The default is all nodes.
@@ -398,13 +398,15 @@ class RelationalNet(Network):
         n_id: Mapping[str, Tensor],
         *values: Mapping[EdgeType, Tensor],
     ) -> dict[str, Tensor]:
+        for name in edge_index:
+            if name not in self.edge_types:
+                raise ValueError(f"`edge_index`: the model has no edge type {name!r}, only {self.edge_types}")
         rows = [self._encoded(number, x, n_id) for number in range(len(self.node_types))]
         sizes = dict(zip(self.node_types, map(len, rows)))
-        blocks: list[Block | None] = []
+        blocks: list[Block] = []
         for number, name in enumerate(self.edge_types):
             if name not in edge_index:
-                blocks.append(None)
-                continue
+                raise ValueError(f"`edge_index` lacks the edge type {name!r} of the model: pass an array without edges if there are none")
             edges = edge_index[name]
             of_type = self._values(number, edges.size(1), *(of_edges.get(name) for of_edges in values))
             blocks.append(Block(edges, sizes[name[0]], sizes[name[2]], **of_type))
