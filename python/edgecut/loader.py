@@ -182,7 +182,8 @@ class NeighborLoader(Loader):
         is installed.
     edge_index : array of int, [2, E], or dict of edge type to array; optional
         The edges of the dataset, in its order, for ``e_id``. Parts do not store the position of an edge in the dataset, so
-        it is looked up here. Takes 8 bytes per edge and 8 per node in each process.
+        it is looked up here. Edges of ``to_undirected`` are sorted by source and then by destination, each once. Takes 8 bytes
+        per edge and 8 per node in each process, beside the edges.
     sampler : {'neighbor', 'labor'}, default 'neighbor'
         With ``'labor'``, the nodes of a batch share the random numbers of their neighbors (layer-neighbor sampling).
         The neighbors of one node are distributed as before, but a batch has fewer nodes. For PyG's data, where
