@@ -140,12 +140,13 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
     Raises
     ------
     TypeError
-        If the module has another type.
+        If the module has another type, or computes something else: by methods of its own, hooks, or parametrizations.
     ValueError
         If it has settings that ``train`` does not have, or a value that is not finite.
     """
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module
+    _check_computes_the_same(model)
     if isinstance(model, (GraphSAGE, GCN, GAT)):
         model = from_pyg(model, normalize_features)
     elif not isinstance(model, (Network, PairModel)):
@@ -179,6 +180,23 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _check_computes_the_same(model: torch.nn.Module) -> None:
+    """Check that no part of a model changes what its type computes."""
+    for name, module in model.named_modules():
+        of_user = []
+        for of_type in type(module).__mro__:
+            if of_type.__module__.split(".")[0] in ("edgecut", "torch", "torch_geometric"):
+                break
+            of_user += [method for method in vars(of_type) if method == "__call__" or not method.startswith("__")]
+        own = [f"its own `{method}`" for method in of_user if hasattr(of_type, method) and method != "reset_parameters"]
+        own += ["its own `forward`"] * ("forward" in vars(module))
+        own += [f"hooks (`{kind}`)" for kind, hooks in vars(module).items() if "forward" in kind and kind.endswith("hooks") and hooks]
+        own += ["parametrizations"] * hasattr(module, "parametrizations")
+        if own:
+            part = f"{name} of the model" if name else "the model"
+            raise TypeError(f"{part}, a {type(module).__name__}, has {own[0]}, and `train` would compute something else: save it without")
 
 
 def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
