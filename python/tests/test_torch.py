@@ -567,6 +567,24 @@ def test_embeddings_of_other_nodes_are_refused(typed_graph, tmp_path):
         edgecut.torch.load_model(file, store)
 
 
+def test_embeddings_of_a_batch_need_ids(typed_graph, tmp_path):
+    file = trained("node", typed_graph, tmp_path / "model.safetensors", "--model", "sage")
+    x, edges = typed_inputs(typed_graph)
+    with edgecut.open(typed_graph) as store:
+        model = edgecut.torch.load_model(file, store).eval()
+        batch = next(iter(edgecut.NeighborLoader(store, [3, 3], ("user", np.arange(50, 60)), batch_size=10)))
+    ids = batch.n_id_dict
+    with torch.no_grad():
+        whole = model(x, edges, {"item": torch.arange(70)})
+        # Without ids, the nodes are all nodes.
+        assert torch.equal(model(x, edges)["user"], whole["user"])
+        assert len(model(batch.x_dict, batch.edge_index_dict, ids)["user"]) == len(ids["user"])
+    with pytest.raises(ValueError, match="`n_id` is missing, and there are .* nodes of type item, which has embeddings of 70"):
+        model(batch.x_dict, batch.edge_index_dict)
+    with pytest.raises(ValueError, match="`n_id` lacks the node type item, which has embeddings: pass the ids"):
+        model(batch.x_dict, batch.edge_index_dict, {"user": ids["user"]})
+
+
 def test_a_missing_file_of_embeddings_is_named(typed_graph, tmp_path):
     file = trained("node", typed_graph, tmp_path / "model.safetensors", "--model", "sage")
     shard, = (tmp_path / "model.safetensors.embeddings").iterdir()
