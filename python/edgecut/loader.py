@@ -130,8 +130,8 @@ class NeighborLoader(Loader):
     have any name, and so can the attributes of ``time_attr`` and ``weight_attr``. ``seed`` repeats the random choices. The
     rest of this page describes loaders of a :class:`Store`.
 
-    In a job of several processes all of them must create their loaders in the same order and take the same number of
-    batches per epoch; neighbors and features come from all parts.
+    In a job of several processes all of them must create their loaders in the same order, with the same input nodes, batch size,
+    seed and order, and take the same number of batches per epoch; neighbors and features come from all parts.
 
     Parameters
     ----------
