@@ -39,6 +39,7 @@ pub use loader_config::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 pub use nodes::node_loader::DistNeighborLoader;
 pub use prefetch::batch_iter::BatchIter;
 pub use prefetch::seed_loader::{SeedBatches, SeedLoader};
+pub use seeds::agreement::SharedValue;
 pub use seeds::edge_seeds::{EdgeSeeds, SeedEdge};
 pub use seeds::epoch_segment::EpochSegment;
 pub use seeds::seed_plan::Seeds;

@@ -87,6 +87,43 @@ fn a_rank_without_seeds_gets_empty_batches() {
     assert!(ranks.iter().any(|(_, batches)| batches.iter().all(Vec::is_empty)), "one rank has none");
 }
 
+#[test]
+fn ranks_with_other_settings_or_lists_are_rejected() {
+    let dataset = support::graph(40, 100, 5);
+    let dir = support::parts_of(&dataset, 2);
+    let errors = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
+        let rank = world.rank();
+        let sampler = DistNeighborSampler::new(graph, SamplerConfig::new(vec![Fanout::All])).expect("a valid sampler");
+        let sampler = Arc::new(sampler);
+        let plain = LoaderConfig::new(4, NodeFields::default());
+        let whole = Seeds::Listed((0..20).collect());
+        let own: Vec<u32> = (rank as u32..40).step_by(2).collect();
+        let timed = (0..20).map(|node| (node, rank as i64)).collect();
+        let cases = [
+            ("", whole.clone(), plain.clone()),
+            ("(seeds)", Seeds::Listed(own), plain.clone()),
+            ("(seeds)", Seeds::Timed(timed), plain.clone()),
+            ("(batch size, seeds)", if rank == 0 { Seeds::Owned } else { whole.clone() }, plain.clone()),
+            ("(batch size)", whole.clone(), LoaderConfig { batch_size: 4 + rank, ..plain.clone() }),
+            ("", Seeds::Owned, LoaderConfig { batch_size: 4 + rank, ..plain.clone() }),
+            ("(shuffle, seed)", whole, LoaderConfig { shuffle: rank == 0, seed: rank as u64, ..plain }),
+        ];
+        let mut errors = Vec::new();
+        for (names, seeds, config) in cases {
+            let error = DistNeighborLoader::new(sampler.clone(), NODES, seeds, config, world).err();
+            errors.push((names, error.map_or(String::new(), |error| with_causes(&error))));
+        }
+        errors
+    });
+    for (names, error) in errors.into_iter().flatten() {
+        assert!(error.contains(names) && error.is_empty() == names.is_empty(), "{names}: {error}");
+        assert!(
+            names.is_empty() || error.contains("pass the same values in every process, and whole lists"),
+            "{error}"
+        );
+    }
+}
+
 fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -271,6 +271,20 @@ fn each_bad_target_is_named_with_its_node() {
 }
 
 #[test]
+fn weights_that_would_become_zero_are_named() {
+    let folder = Folder::legal();
+    folder.put("edge_weight", &[3], &[0.5_f64, 1e-30, 0.0]);
+    let weights = folder.read().unwrap().edges(EdgeTypeId(0)).attributes.weights.as_ref().unwrap().to_vec();
+    assert_eq!(weights, [0.5, 1e-30, 0.0]);
+    for tiny in [1e-60, 1e-45, 1e-39] {
+        folder.put("edge_weight", &[3], &[0.5, 0.0, tiny]);
+        let why = folder.why();
+        let named = format!("edge_weight.npy: the weight of edge 2: {tiny:e} is too small for 32 bits");
+        assert!(why.contains(&named) && why.contains("multiply all weights"), "{why}");
+    }
+}
+
+#[test]
 fn arrays_with_other_names_are_pointed_out() {
     let folder = Folder::legal();
     folder.put("edge_weights", &[1], &[1.0_f32]);

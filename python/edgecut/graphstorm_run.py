@@ -215,6 +215,7 @@ class _Conversion:
             self._loss_of_labels()
         if self.run.command != "multi":
             self._metric()
+        self._features()
         self._fan_outs()
         self._early_stop()
         self._outputs()
@@ -447,6 +448,18 @@ class _Conversion:
                 self._skip("eval_metric", given, f"choose {', '.join(known)}{' or hit_at_K' if 'mrr' in known else ''}")
         if metrics:
             self.run.flags["metric"] = list(dict.fromkeys(metrics))
+
+    def _features(self) -> None:
+        """Leave out features that no key names, as GraphStorm does."""
+        reads = [key for key in ("edge_feat_name", "decoder_edge_feat") if key in self._keys]
+        if not reads:
+            self.run.flags["no-edge-features"] = True
+        elif self.run.command == "edge" and reads == ["edge_feat_name"]:
+            self.run.needless["decoder_edge_feat"] = "missing: GraphStorm's decoder reads no features, train's those of the messages"
+        if "node_feat_name" not in self._keys:
+            self.run.needless["node_feat_name"] = (
+                "missing: GraphStorm reads no features of nodes, train all in the parts; the configuration of the tables chooses them"
+            )
 
     def _fan_outs(self) -> None:
         fan_outs, num_layers = self._take("fanout"), self._take("num_layers")

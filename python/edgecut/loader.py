@@ -130,8 +130,8 @@ class NeighborLoader(Loader):
     have any name, and so can the attributes of ``time_attr`` and ``weight_attr``. ``seed`` repeats the random choices. The
     rest of this page describes loaders of a :class:`Store`.
 
-    In a job of several processes all of them must create their loaders in the same order and take the same number of
-    batches per epoch; neighbors and features come from all parts.
+    In a job of several processes all of them must create their loaders in the same order, with the same input nodes, batch size,
+    seed and order, and take the same number of batches per epoch; neighbors and features come from all parts.
 
     Parameters
     ----------
@@ -182,7 +182,8 @@ class NeighborLoader(Loader):
         is installed.
     edge_index : array of int, [2, E], or dict of edge type to array; optional
         The edges of the dataset, in its order, for ``e_id``. Parts do not store the position of an edge in the dataset, so
-        it is looked up here. Takes 8 bytes per edge and 8 per node in each process.
+        it is looked up here. Edges of ``to_undirected`` are sorted by source and then by destination, each once. Takes 8 bytes
+        per edge and 8 per node in each process, beside the edges.
     sampler : {'neighbor', 'labor'}, default 'neighbor'
         With ``'labor'``, the nodes of a batch share the random numbers of their neighbors (layer-neighbor sampling).
         The neighbors of one node are distributed as before, but a batch has fewer nodes. For PyG's data, where

@@ -33,7 +33,7 @@ class HGTSampler(GraphSampler):
     data : HeteroData or PygGraph
         The graph.
     num_samples : list of int, or dict of node type to list of int
-        The number of nodes per layer.
+        The number of nodes per layer. A dict has a list of the same length for each node type.
     is_sorted : bool, default False
         Take the edges to be sorted by destination.
     """
@@ -48,10 +48,14 @@ class HGTSampler(GraphSampler):
         for name in num_samples:
             if name not in graph.node_types:
                 raise ValueError(f"`num_samples`: there is no node type {name!r}, only {', '.join(graph.node_types)}")
-        self.num_samples = [
-            [whole_number(number, "num_samples") for number in num_samples.get(name, [])] for name in graph.node_types
-        ]
+        lacking = [name for name in graph.node_types if name not in num_samples]
+        if lacking:
+            raise ValueError(f"`num_samples` lacks the node types {', '.join(lacking)}: give a list for each, with zeros to draw no nodes")
+        self.num_samples = [[whole_number(number, "num_samples") for number in num_samples[name]] for name in graph.node_types]
         self.num_layers = max(map(len, self.num_samples))
+        short = [name for name, numbers in zip(graph.node_types, self.num_samples) if len(numbers) < self.num_layers]
+        if short:
+            raise ValueError(f"`num_samples` has fewer than {self.num_layers} layers for the node types {', '.join(short)}: give zeros")
 
     def sample_from_nodes(self, inputs: NodeSamplerInput, **kwargs: Any) -> HeteroSamplerOutput:
         inputs = NodeSamplerInput.cast(inputs)
@@ -75,7 +79,7 @@ class HGTSampler(GraphSampler):
             for t, (ids, weights) in enumerate(budgets):
                 is_new = ~np.isin(ids, sampled[t])
                 ids, weights = ids[is_new], weights[is_new]
-                number = self.num_samples[t][layer] if layer < len(self.num_samples[t]) else 0
+                number = self.num_samples[t][layer]
                 # The largest of these keys are a sample without replacement (Efraimidis and Spirakis, 2006).
                 keys = draw.standard_exponential(len(ids)) / weights**2
                 chosen = np.sort(np.argsort(keys, kind="stable")[:number])

@@ -128,12 +128,6 @@ class Store(Membership):
             for t in meta["edge_types"]
         ]
 
-        names = [(t["name"], t) for t in meta["node_types"]]
-        names += [("__".join(t.name), of_type) for t, of_type in zip(self.edge_types, meta["edge_types"])]
-        self._class_digests: dict[str, str] = {
-            name: t["digests"]["classes"] for name, t in names if "classes" in t.get("digests", {})
-        }
-
     @property
     def is_heterogeneous(self) -> bool:
         """Whether the graph has several types of nodes or edges. Its batches are ``HeteroData``."""
@@ -289,7 +283,8 @@ class Store(Membership):
         Parameters
         ----------
         name : str
-            The node type, or the edge type as ``SRC__REL__DST``.
+            The node type, or the edge type as ``SRC__REL__DST``. Of a node type with several labels, ``TYPE:LABEL`` names one,
+            and the type alone stands for the first one.
 
         Returns
         -------
@@ -307,15 +302,19 @@ class Store(Membership):
         ['honest', 'fraud']
         """
         node_types, edge_types = [t.name for t in self.node_types], ["__".join(t.name) for t in self.edge_types]
-        if name not in [*node_types, *edge_types]:
+        of_type, label = (name, "") if name in [*node_types, *edge_types] else name.rpartition(":")[::2]
+        if of_type not in [*node_types, *edge_types]:
             raise ValueError(f"`name` is {name!r}: choose from {', '.join([*node_types, *edge_types])}")
         if self._folder is None or not self._has_transforms:
             return None
         transforms = self._folder / "transforms.json"
         if not transforms.exists():
             return None
-        types = json.loads(transforms.read_text())["node_types" if name in node_types else "edge_types"]
-        names: list[str] | None = types.get(name, {}).get("classes")
+        saved = json.loads(transforms.read_text())["node_types" if of_type in node_types else "edge_types"].get(of_type, {})
+        # The only label of a type has no name.
+        if label != saved.get("label_name", label) and label:
+            saved = saved["labels"].get(label, {})
+        names: list[str] | None = saved.get("classes")
         return names
 
     def to_pyg(self) -> tuple[EdgecutFeatureStore, EdgecutGraphStore]:

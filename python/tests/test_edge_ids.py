@@ -68,6 +68,21 @@ def test_edge_ids_of_typed_graphs_are_by_type(typed_parts):
             edgecut.NeighborLoader(store, [3], "v0", edge_index={("v0", "x", "v1"): edge_index[one]})
 
 
+def test_undirected_edges_are_sorted_by_both_ends(dataset, tmp_path):
+    edge_index, (path, _) = dataset
+    edgecut.partition(path, 2, tmp_path / "parts", to_undirected=True)
+    both = np.concatenate([edge_index, edge_index[::-1]], axis=1)
+    with edgecut.open(tmp_path / "parts") as store:
+        in_order = np.unique(both, axis=1)
+        for batch in edgecut.NeighborLoader(store, [-1, -1], batch_size=50, output="numpy", edge_index=in_order):
+            assert np.array_equal(in_order[:, batch["e_id"]], batch["n_id"][batch["edge_index"]])
+        order = np.random.default_rng(1).permutation(in_order.shape[1])
+        for other in (in_order[:, order], in_order[:, ::-1]):
+            loader = edgecut.NeighborLoader(store, [-1], batch_size=50, output="numpy", edge_index=other)
+            with pytest.raises(edgecut.EdgecutError, match="or another order: its edge .* instead of .* torch_geometric.utils.to_undirected"):
+                next(iter(loader))
+
+
 def test_other_edges_are_refused(dataset):
     edge_index, folders = dataset
     with edgecut.open(folders[0]) as store:

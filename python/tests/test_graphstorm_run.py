@@ -217,12 +217,24 @@ def test_edges_of_the_target_carry_no_messages(shops, tmp_path):
         ({"task": "link_prediction", "lp_loss_func": "contrastive", "lp_decoder_type": "dot_product"}, {"loss": "softmax", "decoder": "dot"}),
         ({"task": "link_prediction", "lp_decoder_type": "rotate", "lp_edge_weight_for_loss": ["w"]}, {"decoder": "rotate:margin=12", "weighted-loss": True}),
         ({"task": "link_prediction", "reverse_edge_types_map": ["a,r,back,b"]}, {"reverse-types": ["a__r__b=b__back__a"]}),
+        ({}, {"no-edge-features": True}),
+        ({"edge_feat_name": ["a,r,b:x"]}, {"no-edge-features": None}),
         ({"task": "edge_regression", "decoder_type": "MLPDecoder"}, {"decoder": "mlp", "target-edges": None, "num-neighbors": "10"}),
     ],
 )
 def test_keys_have_the_meaning_that_they_have_in_graphstorm(tmp_path, keys, expected):
     flags = flags_of(changed(tmp_path, **keys), tmp_path / "train.yaml")
     assert {key: flags.get(key) for key in expected} == expected
+
+
+def test_features_that_no_key_names_are_told(tmp_path):
+    for keys, told in [
+        ({}, ["node_feat_name: missing: GraphStorm reads no features of nodes, train all"]),
+        ({"node_feat_name": ["u:a"]}, ["node_feat_name: [\"u:a\"] (train reads all features in the parts"]),
+        ({"task": "edge_regression", "edge_feat_name": ["a,r,b:x"]}, ["decoder_edge_feat: missing: ", "node_feat_name: missing: "]),
+    ]:
+        text = convert.convert(changed(tmp_path, **keys), tmp_path / "train.yaml", overwrite=True).read_text()
+        assert all(f"#   {line}" in text for line in told), text
 
 
 def test_keys_without_an_equivalent_are_one_error_or_left_out(tmp_path):

@@ -16,7 +16,7 @@ import edgecut  # noqa: E402
 
 def test_hgt_samples_a_number_of_nodes_per_type_with_all_edges():
     data = random_hetero()
-    numbers = {"paper": [4, 3], "author; x=1": [5], "lonely": [1, 1]}
+    numbers = {"paper": [4, 3], "author; x=1": [5, 0], "lonely": [1, 1]}
     loader = edgecut.HGTLoader(data, numbers, ("paper", None), batch_size=6, num_workers=2)
     for batch in loader:
         check_batch(batch, data)
@@ -30,6 +30,10 @@ def test_hgt_samples_a_number_of_nodes_per_type_with_all_edges():
             assert len(nodes.n_id.unique()) == len(nodes.n_id)
     with pytest.raises(ValueError, match="there is no node type 'book'"):
         edgecut.HGTLoader(data, {"book": [1]}, "paper")
+    with pytest.raises(ValueError, match="`num_samples` lacks the node types author; x=1, lonely: give a list for each"):
+        edgecut.HGTLoader(data, {"paper": [4, 3]}, "paper")
+    with pytest.raises(ValueError, match="fewer than 2 layers for the node types author; x=1: give zeros"):
+        edgecut.HGTLoader(data, {**numbers, "author; x=1": [5]}, "paper")
     with pytest.raises(ValueError, match="no types of nodes, which HGT needs"):
         edgecut.HGTLoader(random_data(), [1], "paper")
 

@@ -22,7 +22,8 @@ import torch
 import torch.nn.functional as F
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
-from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
+from torch.nn.utils.parametrizations import orthogonal
+from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE, SAGEConv
 
 import edgecut.torch
 
@@ -398,6 +399,57 @@ def test_blocks_give_the_outputs_and_gradients_of_the_whole_batch(graph, aggrega
         torch.testing.assert_close(torch.autograd.grad(x.square().sum(), list(model.parameters())), gradients)
 
 
+class WithSigmoid(GraphSAGE):
+    def forward(self, x, edge_index):
+        return super().forward(x, edge_index).sigmoid()
+
+
+class WithOwnReset(GraphSAGE):
+    def reset_parameters(self):
+        super().reset_parameters()
+
+    def training_step(self, batch):
+        return self(batch.x, batch.edge_index).sum()
+
+
+class Doubled(SAGEConv):
+    def message(self, x_j):
+        return 2 * x_j
+
+
+def changed_sage(change):
+    """A model that a function has changed."""
+    model = GraphSAGE(8, 12, num_layers=2, out_channels=4)
+    change(model)
+    return model
+
+
+CHANGES = [
+    (lambda: WithSigmoid(8, 12, num_layers=2, out_channels=4), "the model, a WithSigmoid, has its own `forward`"),
+    (lambda: changed_sage(lambda model: model.register_forward_hook(print)), "the model, .* has hooks"),
+    (lambda: changed_sage(lambda model: model.convs[0].register_forward_pre_hook(print)), "convs.0 of the model, .* has hooks"),
+    (lambda: changed_sage(lambda model: model.convs[1].register_message_forward_hook(print)), "convs.1 of the model, .* has hooks"),
+    (lambda: changed_sage(lambda model: setattr(model, "forward", print)), "the model, .* has its own `forward`"),
+    (lambda: changed_sage(lambda model: model.convs.__setitem__(0, Doubled(8, 12))), "convs.0 of the model, a Doubled, has its own"),
+    (lambda: changed_sage(lambda model: orthogonal(model.convs[0].lin_l)), "convs.0.lin_l of the model, .* has parametrizations"),
+]
+
+
+@pytest.mark.parametrize(("make", "error"), CHANGES)
+def test_models_that_compute_something_else_are_refused(tmp_path, make, error):
+    with pytest.raises(TypeError, match=error):
+        edgecut.torch.save_model(make(), tmp_path / "model.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_subclasses_that_compute_the_same_are_saved(tmp_path):
+    edgecut.torch.save_model(WithOwnReset(8, 12, num_layers=2, out_channels=4), tmp_path / "model.safetensors")
+    model = edgecut.torch.load_model(tmp_path / "model.safetensors")
+    model.register_forward_hook(print)
+    with pytest.raises(TypeError, match="has hooks"):
+        edgecut.torch.save_model(model, tmp_path / "model.safetensors")
+
+
 @pytest.mark.parametrize(
     ("make", "error"),
     [
@@ -513,6 +565,24 @@ def test_embeddings_of_other_nodes_are_refused(typed_graph, tmp_path):
     np.save(other / "nodes" / "item" / "num_nodes.npy", np.array(71))
     with edgecut.open(other) as store, pytest.raises(ValueError, match="has 70 embeddings of item, but other has 71 nodes"):
         edgecut.torch.load_model(file, store)
+
+
+def test_embeddings_of_a_batch_need_ids(typed_graph, tmp_path):
+    file = trained("node", typed_graph, tmp_path / "model.safetensors", "--model", "sage")
+    x, edges = typed_inputs(typed_graph)
+    with edgecut.open(typed_graph) as store:
+        model = edgecut.torch.load_model(file, store).eval()
+        batch = next(iter(edgecut.NeighborLoader(store, [3, 3], ("user", np.arange(50, 60)), batch_size=10)))
+    ids = batch.n_id_dict
+    with torch.no_grad():
+        whole = model(x, edges, {"item": torch.arange(70)})
+        # Without ids, the nodes are all nodes.
+        assert torch.equal(model(x, edges)["user"], whole["user"])
+        assert len(model(batch.x_dict, batch.edge_index_dict, ids)["user"]) == len(ids["user"])
+    with pytest.raises(ValueError, match="`n_id` is missing, and there are .* nodes of type item, which has embeddings of 70"):
+        model(batch.x_dict, batch.edge_index_dict)
+    with pytest.raises(ValueError, match="`n_id` lacks the node type item, which has embeddings: pass the ids"):
+        model(batch.x_dict, batch.edge_index_dict, {"user": ids["user"]})
 
 
 def test_a_missing_file_of_embeddings_is_named(typed_graph, tmp_path):

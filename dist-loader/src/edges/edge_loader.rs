@@ -38,7 +38,8 @@ impl DistEdgeNeighborLoader {
     ///
     /// # Errors
     /// [`LoaderError::Config`] for a batch size of 0, for seeds of other types, held-out edges and listed edges without a
-    /// position, for wrong reverse types, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if
+    /// position, for wrong reverse types, for edges without times in temporal
+    /// sampling, and for other settings or another list than on the other ranks. [`LoaderError::Seeds`] if
     /// servers do not tell the edges. [`LoaderError::Agree`] if the ranks cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
@@ -60,7 +61,7 @@ impl DistEdgeNeighborLoader {
             return invalid(why);
         }
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
-        let agreed = plan.agree(config.even_batches, world)?;
+        let agreed = plan.agree(config.even_batches, index.list(), world)?;
         let batches = LabeledEdges {
             sampler,
             edge_type: edges.edge_type,

@@ -6,7 +6,9 @@ use crate::graphs::graph_plan::{EpochPlan, GraphLoaderConfig, check};
 use crate::prefetch::batch_iter::BatchIter;
 use crate::prefetch::loader_threads::LoaderThreads;
 use crate::prefetch::prefetching_loader::{BatchMaker, PrefetchLimits, PrefetchingLoader};
+use crate::seeds::agreement::SharedValue;
 use crate::seeds::epoch_segment::EpochSegment;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{BatchKey, SampleError};
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
@@ -32,7 +34,7 @@ pub struct GraphDataLoader {
 
 impl GraphDataLoader {
     /// Makes a loader of some graphs of a set for `rank` of `world_size`. All ranks must pass the same graphs and the
-    /// same configuration.
+    /// same configuration, which [`agree`](Self::agree) checks.
     ///
     /// # Errors
     /// [`LoaderError::Config`] for a graph that does not exist or has more nodes than a batch may have, and for a batch
@@ -52,6 +54,23 @@ impl GraphDataLoader {
         let limits = PrefetchLimits { concurrency: config.concurrency, bytes: config.prefetch_bytes };
         let batches = GraphBatches { dataset, graphs, config, rank, world_size, before: Vec::new() };
         Ok(Self { loader: PrefetchingLoader::new(batches, LoaderThreads::OfEpoch, limits) })
+    }
+
+    /// Checks that all ranks of a job have made the loader from the same graphs and the same configuration. All ranks must
+    /// call this.
+    ///
+    /// # Errors
+    /// [`LoaderError::Config`] if not, [`LoaderError::Agree`] if a rank cannot be reached.
+    pub fn agree(&self, world: &mut ProcessGroup) -> Result<(), LoaderError> {
+        let GraphBatches { graphs, config, .. } = self.loader.maker();
+        let values = [
+            SharedValue::new("graphs", graphs),
+            SharedValue::new("batch size", config.packing),
+            SharedValue::new("shuffle", config.shuffle),
+            SharedValue::new("drop last", config.drop_last),
+            SharedValue::new("seed", config.seed),
+        ];
+        SharedValue::check(&values, world)
     }
 
     /// Returns a loader of the graphs of an epoch that are left after `before`, the segments of the epoch in which other

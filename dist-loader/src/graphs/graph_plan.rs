@@ -8,7 +8,7 @@ use edgecut_graph::rng::{CounterRng, combine};
 use std::ops::Range;
 
 /// The rule by which graphs are packed into a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Packing {
     /// At most this many graphs per rank.
     Graphs(usize),

@@ -113,7 +113,7 @@ impl DistLinkNeighborLoader {
         let given = GivenNegatives::new(graph, &relations, &edge_types, &link.given_negatives, link.negatives)?;
         let negatives = Arc::new(NegativeSampler::new(link.negatives, given, &sampler, &edge_types, world)?);
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
-        let agreed = plan.agree(config.even_batches, world)?;
+        let agreed = plan.agree(config.even_batches, index.list(), world)?;
         let batches = LinkBatches {
             sampler,
             index: Arc::new(index),

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The global ids of the seeds at a plan's positions.
+#[derive(Hash)]
 pub(crate) enum SeedIds {
     Nodes(Vec<u32>),
     Owned(Range<u32>),

@@ -4,6 +4,7 @@ use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
 use crate::nodes::node_batches::{NodeBatches, SeedIds};
 use crate::prefetch::seed_loader::SeedLoader;
+use crate::seeds::agreement::SharedValue;
 use crate::seeds::seed_plan::{SeedPlan, Seeds, Shuffle, owned_seeds};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistNeighborSampler, DistRows};
@@ -31,8 +32,8 @@ impl DistNeighborLoader {
     /// collectives.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for a batch size of 0, and in temporal sampling for seeds without times and for
-    /// in-degrees. [`LoaderError::Seeds`] if servers do not tell the seeds. [`LoaderError::Agree`] if the ranks cannot agree on the number of steps.
+    /// [`LoaderError::Config`] for a batch size of 0, for other settings or another list than on the other ranks, and in
+    /// temporal sampling for seeds without times and for in-degrees. [`LoaderError::Seeds`] if servers do not tell the seeds. [`LoaderError::Agree`] if the ranks cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
         node_type: NodeTypeId,
@@ -71,7 +72,7 @@ impl DistNeighborLoader {
             });
         }
         let mut plan = SeedPlan::new(ids.len(), listed, Shuffle::List, &config, graph, world);
-        let agreed = plan.agree(config.even_batches, world)?;
+        let agreed = plan.agree(config.even_batches, listed.then(|| SharedValue::new("seeds", &ids)), world)?;
         let seeds = Arc::new(ids);
         let cache = config.cache.clone();
         let batches = NodeBatches { sampler, node_type, seeds, wanted: config.wanted, cache, rows: Vec::new() };

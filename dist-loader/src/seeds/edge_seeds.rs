@@ -1,6 +1,7 @@
 //! Seed edges of a rank's batches.
 
 use crate::error::LoaderError;
+use crate::seeds::agreement::SharedValue;
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, SampleError};
@@ -114,6 +115,14 @@ impl EdgeIndex {
         match self {
             Self::Listed(edges) => edges.len(),
             Self::Parts { sections, .. } => sections.last().map_or(0, |section| section.positions.end),
+        }
+    }
+
+    /// Describes listed edges, which must be the same on all ranks.
+    pub(crate) fn list(&self) -> Option<SharedValue> {
+        match self {
+            Self::Listed(edges) => Some(SharedValue::new("seeds", edges)),
+            Self::Parts { .. } => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
+use crate::seeds::agreement::SharedValue;
 use crate::seeds::epoch_segment::EpochSegment;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{BatchKey, DistGraph};
@@ -136,8 +137,24 @@ impl SeedPlan {
         }
     }
 
-    /// Agrees with all ranks on the number of steps, and sums up the seeds.
-    pub(crate) fn agree(&mut self, even_batches: bool, world: &mut ProcessGroup) -> Result<Agreed, LoaderError> {
+    /// Agrees with all ranks on the number of steps, and sums up the seeds. `list` describes listed seeds.
+    ///
+    /// # Errors
+    /// [`LoaderError::Config`] if the ranks have other settings or lists, whose stretches would not make up one list.
+    pub(crate) fn agree(
+        &mut self,
+        even_batches: bool,
+        list: Option<SharedValue>,
+        world: &mut ProcessGroup,
+    ) -> Result<Agreed, LoaderError> {
+        let values = [
+            // The batches of a rank's own seeds may have a size of their own.
+            SharedValue::new("batch size", self.listed.then_some(self.batch_size)),
+            SharedValue::new("shuffle", self.shuffle.is_some()),
+            SharedValue::new("seed", self.seed),
+            list.unwrap_or(SharedValue::new("seeds", ())),
+        ];
+        SharedValue::check(&values, world)?;
         let mut steps = [self.num_batches() as u64];
         world.all_reduce(&mut steps, ReduceOp::Max)?;
         let num_steps = steps[0] as usize;

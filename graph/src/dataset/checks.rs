@@ -202,5 +202,26 @@ pub(crate) fn bad_weight(edge: usize, weight: f32) -> String {
     format!("edge {edge} has weight {weight}, which is {why}")
 }
 
+/// Returns the reason why a weight cannot be stored in 32 bits, if it is positive and would become 0 or lose digits.
+///
+/// ```
+/// use edgecut_graph::why_too_small;
+/// assert!(why_too_small(1e-30).is_none() && why_too_small(0.0).is_none());
+/// assert!(why_too_small(1e-60).is_some_and(|why| why.contains("multiply all weights")));
+/// ```
+pub fn why_too_small(weight: f64) -> Option<String> {
+    is_too_small(weight).then(|| {
+        format!(
+            "{weight:e} is too small for 32 bits, so that the edge would never be sampled by weight: multiply all weights by \
+             the same number, since probabilities depend on their ratios"
+        )
+    })
+}
+
+/// Returns true if [`why_too_small`] gives a reason.
+pub(crate) fn is_too_small(weight: f64) -> bool {
+    weight > 0.0 && (weight as f32) < f32::MIN_POSITIVE
+}
+
 #[cfg(test)]
 mod tests;

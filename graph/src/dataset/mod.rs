@@ -25,7 +25,8 @@ mod targets;
 mod undirected;
 mod unlabeled;
 
-pub(crate) use checks::{bad_weight, first_bad_weight};
+pub use checks::why_too_small;
+pub(crate) use checks::{bad_weight, first_bad_weight, is_too_small};
 pub use edge_ids::{EdgeId, EdgeIdKind, EdgeIds, TextArray};
 pub(crate) use edge_labels::check_classes;
 pub use edge_labels::{EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, NO_SPLIT};

@@ -257,6 +257,11 @@ const CASES: &[(&str, Change, &str)] = &[
     ("missing end", Replace("edges.csv", "a,b", "a,"), "edges.csv: row 1: column d: the id is missing"),
     ("negative weight", Replace("edges.csv", "c,2", "c,-2"), "edges.csv: row 2: column w: -2 is negative"),
     (
+        "vanishing weight",
+        Replace("edges.csv", "c,2", "c,1e-50"),
+        "edges.csv: row 2: column w: 1e-50 is too small for 32 bits",
+    ),
+    (
         "ragged line",
         Replace("nodes.csv", "b,2,1,6", "b,2,1"),
         "incorrect number of fields for line 3, expected 4 got 3",

@@ -209,7 +209,7 @@ fn bad_rows_are_dropped_and_counted() {
         ("no id", 1),
         ("an end that does not exist", 1),
         ("an end that was dropped", 1),
-        ("a weight that is negative or not a finite number", 1),
+        ("a weight that is negative, too small or not a finite number", 1),
         ("no id", 1),
         ("the id of an earlier row", 1),
         ("a feature that is not a finite number", 2),

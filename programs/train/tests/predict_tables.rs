@@ -494,6 +494,14 @@ fn id_map(part: u32, node_type: &str) -> String {
     format!("part_{part}/nodes/{node_type}/id_map.parquet")
 }
 
+/// Trains a model that starts from a saved one, and returns standard error.
+fn started_from(model: &Path, parts: &Path) -> String {
+    let mut command = program();
+    command.args(["node", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
+    command.arg("--init-from").arg(model).arg("--dataset-root-dir").arg(parts);
+    stderr(&succeeded(run(&mut command)))
+}
+
 #[test]
 fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     let folder = Folder::new();
@@ -557,20 +565,14 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
 
     // As many classes, but others.
     let classes = "the classes of node type item are not those of its training";
-    let start_items = |parts: &str| {
-        let mut command = program();
-        command.args(["node", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
-        command.arg("--init-from").arg(&items).arg("--dataset-root-dir").arg(folder.join(parts));
-        stderr(&succeeded(run(&mut command)))
-    };
-    assert!(!start_items("same").contains("the classes of"));
+    assert!(!started_from(&items, &folder.join("same")).contains("the classes of"));
     let table = std::fs::read_to_string(folder.join("items.csv")).expect("the items");
     let table = table.replace("yellow", "blue").replace("high", "middle");
     std::fs::write(folder.join("items.csv"), table).expect("write the items");
     partition_tables(folder.path(), 2, None, &folder.join("classes"));
     let error = error_of(&evaluate("node", "classes", &items, &[]));
     assert!(error.contains(classes), "{error}");
-    let output = start_items("classes");
+    let output = started_from(&items, &folder.join("classes"));
     assert!(output.contains(&format!("{classes}, so that outputs that are taken over stand for other")), "{output}");
 
     // The file gives the settings of the model.

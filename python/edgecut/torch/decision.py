@@ -9,9 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..store import Store
-
-__all__ = ["Decision", "read_decision"]
+__all__ = ["Decision"]
 
 
 @dataclass
@@ -92,31 +90,3 @@ class Decision:
             decided = torch.where(is_positive, positive, negative).long()
             classes = torch.where(score.isnan(), classes, decided)
         return classes.masked_fill(logits.isnan().any(dim=-1), -1)
-
-
-def read_decision(path: str, metadata: dict[str, str], target: tuple[str, str] | None, store: Store | None) -> Decision | None:
-    """Return the decision of a model file, or None for files of versions without one.
-
-    Its class names come from the tables of a store. ``target`` is ``"node_types"`` or ``"edge_types"`` and the name of the
-    type that the model predicts.
-
-    Raises
-    ------
-    ValueError
-        If the classes of the store are not those of the training.
-    """
-    if "task" not in metadata:
-        return None
-    decision = Decision.from_json(metadata["task"])
-    if store is None or target is None or decision.kind != "classes":
-        return decision
-    types, name = target
-    trained = json.loads(metadata.get("trained_on", "{}")).get(types, {}).get(name, {}).get("classes")
-    found = store._class_digests.get(name)
-    if trained is not None and found is not None and trained != {"digest": found}:
-        raise ValueError(
-            f"model {path}: the classes of {name} are not those of its training: make the parts with partition-graph "
-            "--transforms and the parts of the training"
-        )
-    decision.class_names = store.class_names(name)
-    return decision

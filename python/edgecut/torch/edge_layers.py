@@ -18,7 +18,7 @@ from .convs import NamedTensors, tensors_of
 
 __all__ = ["EdgeAggregation", "EdgeRgcn", "Hgt", "Pna", "TimeEncoder", "aggregate_edges"]
 
-Blocks = "list[Block | None]"
+Blocks = "list[Block]"
 
 
 def aggregate_edges(
@@ -189,8 +189,6 @@ class EdgeRgcn(torch.nn.Module):
     def forward(self, rows: list[Tensor], blocks: Blocks) -> dict[int, Tensor]:
         outputs = {dst: rows[dst] @ self.conv.root + self.conv.bias for _, dst in self.ends}
         for relation, ((src, dst), block) in enumerate(zip(self.ends, blocks)):
-            if block is None:
-                continue
             source, index = block.edge_index
             means = aggregate_edges(rows[src][source], index, len(rows[dst]), "mean", block.edge_weight, True)
             outputs[dst] = outputs[dst] + means @ self._weight(relation)
@@ -254,14 +252,12 @@ class Hgt(torch.nn.Module):
             edges = [
                 (*self._edges(r, rows[src], queries, block), block.edge_index[1])
                 for r, ((src, dst), block) in enumerate(zip(self.ends, blocks))
-                if dst == t and block is not None
+                if dst == t
             ]
-            attended = torch.zeros_like(queries)
-            if edges:
-                scores, values, index = (torch.cat(parts) for parts in zip(*edges))
-                weights = softmax(scores, index, num_nodes=len(queries))
-                weights = torch.nn.functional.dropout(weights, self.dropout, self.training)
-                attended = attended.index_add(0, index, values * weights.unsqueeze(2))
+            scores, values, index = (torch.cat(parts) for parts in zip(*edges))
+            weights = softmax(scores, index, num_nodes=len(queries))
+            weights = torch.nn.functional.dropout(weights, self.dropout, self.training)
+            attended = torch.zeros_like(queries).index_add(0, index, values * weights.unsqueeze(2))
             share = self.skips[number].sigmoid()
             x = output(torch.nn.functional.gelu(attended.flatten(1)))
             outputs[t] = share * x + (1 - share) * rows[t]

@@ -21,7 +21,7 @@ from .settings import Settings
 
 __all__ = ["EdgeValues", "LayerFactory"]
 
-Blocks = list[Block | None]
+Blocks = list[Block]
 
 
 @dataclass(frozen=True)
@@ -198,12 +198,9 @@ class _Typed(torch.nn.Module):
         for node_type, own in self.own.items():
             number = int(node_type)
             entering = [relation for relation, (_, dst) in enumerate(self.ends) if dst == number]
-            output = own(rows[number])
-            messages = [self._message(r, rows, blocks[r]) for r in entering if blocks[r] is not None]
-            if messages:
-                # The mean is over all edge types into the node type, including those without edges.
-                output = output + sum(messages) * (1 / len(entering) if self.mean else 1)
-            outputs[number] = output
+            messages = [self._message(r, rows, blocks[r]) for r in entering]
+            # The mean is over all edge types into the node type, including those without edges.
+            outputs[number] = own(rows[number]) + sum(messages) * (1 / len(entering) if self.mean else 1)
         return outputs
 
     def _message(self, relation: int, rows: list[Tensor], block: Block) -> Tensor:

@@ -15,12 +15,13 @@ from torch import Tensor
 from torch_geometric.nn import GAT, GCN, GraphSAGE
 
 from ..store import Store
-from .decision import Decision, read_decision
+from .decision import Decision
 from .embeddings import PREFIX, check_nodes, read_embeddings
 from .from_pyg import from_pyg
 from .link_model import EdgeModel, LinkModel, PairModel
 from .network import ConvStack, GraphNet, Network, RelationalNet
 from .settings import current
+from .trained_on import check_graph
 
 __all__ = ["load_model", "save_model"]
 
@@ -42,8 +43,9 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
     path : path
         The file. The embeddings of node types without features are in a folder beside it.
     store : Store, optional
-        The graph to use the model on. Embeddings are found by ``n_id``, so its nodes with embeddings must be those of the
-        training, in the same order. Its tables name the classes.
+        The graph to use the model on. It must have the types of nodes and edges, the features with their transforms, and the
+        classes of the training, as in ``train predict``. Embeddings are found by ``n_id``, so its nodes with embeddings must
+        be those of the training, in the same order. Its tables name the classes.
 
     Returns
     -------
@@ -56,8 +58,8 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
     FileNotFoundError
         If the file, or one with embeddings, does not exist.
     ValueError
-        If the file is damaged, or is not a model of this version, or if its embeddings belong to other nodes than those of
-        the store, or its classes to other ones.
+        If the file is damaged, or is not a model of this version, or if the graph of the store has other types, features,
+        classes or nodes with embeddings than the training.
 
     Examples
     --------
@@ -104,11 +106,17 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
         parameter.copy_(values)
     if tensors:
         raise ValueError(f"model {path}: tensor {min(tensors)} does not belong to this model")
-    check_nodes(path, metadata, num_nodes, store)
+    model.trained_on = metadata.get("trained_on")
     if targets is not None:
         model.targets = targets
-    model.decision = read_decision(path, metadata, _target(model), store)
-    model.trained_on = metadata.get("trained_on")
+    model.decision = Decision.from_json(metadata["task"]) if "task" in metadata else None
+    # The data of a model for whole graphs are not a store.
+    if store is not None and not isinstance(model, GraphNet):
+        reads = _reads_classes_of(model)
+        check_graph(path, model.trained_on, _network(model).config["graph"], reads, store)
+        if model.decision is not None and model.decision.kind == "classes" and targets is None:
+            model.decision.class_names = store.class_names(_target(model, store))
+    check_nodes(path, metadata, num_nodes, store)
     return model
 
 
@@ -132,12 +140,13 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
     Raises
     ------
     TypeError
-        If the module has another type.
+        If the module has another type, or computes something else: by methods of its own, hooks, or parametrizations.
     ValueError
         If it has settings that ``train`` does not have, or a value that is not finite.
     """
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module
+    _check_computes_the_same(model)
     if isinstance(model, (GraphSAGE, GCN, GAT)):
         model = from_pyg(model, normalize_features)
     elif not isinstance(model, (Network, PairModel)):
@@ -173,6 +182,23 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
         raise
 
 
+def _check_computes_the_same(model: torch.nn.Module) -> None:
+    """Check that no part of a model changes what its type computes."""
+    for name, module in model.named_modules():
+        of_user = []
+        for of_type in type(module).__mro__:
+            if of_type.__module__.split(".")[0] in ("edgecut", "torch", "torch_geometric"):
+                break
+            of_user += [method for method in vars(of_type) if method == "__call__" or not method.startswith("__")]
+        own = [f"its own `{method}`" for method in of_user if hasattr(of_type, method) and method != "reset_parameters"]
+        own += ["its own `forward`"] * ("forward" in vars(module))
+        own += [f"hooks (`{kind}`)" for kind, hooks in vars(module).items() if "forward" in kind and kind.endswith("hooks") and hooks]
+        own += ["parametrizations"] * hasattr(module, "parametrizations")
+        if own:
+            part = f"{name} of the model" if name else "the model"
+            raise TypeError(f"{part}, a {type(module).__name__}, has {own[0]}, and `train` would compute something else: save it without")
+
+
 def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
     if "edge_decoder" in config:
         return EdgeModel(config, num_nodes, pyg_layers)
@@ -187,14 +213,29 @@ def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[di
     return made(config, num_nodes, pyg_layers)
 
 
-def _target(model: Model) -> tuple[str, str] | None:
-    """Return the type whose classes a model predicts."""
-    if isinstance(model, EdgeModel):
-        return "edge_types", "__".join(model.encoder.edge_types[model.edge_type])
-    outputs = model.config.get("outputs", [])
-    if isinstance(model, GraphNet) or len(outputs) != 1 or model.targets is not None:
+def _network(model: Model) -> Network:
+    return model.encoder if isinstance(model, PairModel) else model
+
+
+def _reads_classes_of(model: Model) -> str | None:
+    """Return the kind of the types whose classes a model predicts. Files that do not tell the outputs may have classes."""
+    if isinstance(model, LinkModel) or (model.decision is not None and model.decision.kind not in ("classes", None)):
         return None
-    return "node_types", model.node_types[outputs[0]["node_type"]]
+    return "edge_types" if isinstance(model, EdgeModel) else "node_types"
+
+
+def _target(model: Model, store: Store) -> str:
+    """Return the type or the label of a store whose classes a model predicts."""
+    # The only types of two graphs belong together whatever their names are.
+    network = _network(model)
+    if isinstance(model, EdgeModel):
+        edge_type = store.edge_types[0].name if network.is_homogeneous else network.edge_types[model.edge_type]
+        return "__".join(edge_type)
+    output, = network.config["outputs"]
+    node_type = store.node_types[0].name if network.is_homogeneous else network.node_types[output["node_type"]]
+    # The file names the label of a type that has several.
+    labels: list[str] = json.loads(model.trained_on or "{}").get("labels", [])
+    return f"{node_type}:{labels[0].partition(':')[2]}".rstrip(":") if labels else node_type
 
 
 def _tensors(model: Model) -> dict[str, Tensor]:

@@ -193,7 +193,7 @@ class Network(torch.nn.Module):
         }
 
     def _parts(
-        self, rows: list[Tensor], layers: list[list[Block | None]], graphs: tuple[Tensor, int | None] | None = None
+        self, rows: list[Tensor], layers: list[list[Block]], graphs: tuple[Tensor, int | None] | None = None
     ) -> list[list[Tensor]]:
         """Return the rows that the output layers read, by node type: of the last layer, or of all layers. ``graphs`` are the
         position of the graph of each node, and the number of graphs."""
@@ -256,7 +256,7 @@ class Network(torch.nn.Module):
         names = ", ".join(entry["name"] for entry in self.targets or [])
         raise ValueError(f"the model has no target {target}: its targets are {names or 'not named'}")
 
-    def _outputs(self, rows: list[Tensor], layers: list[list[Block | None]]) -> list[Tensor]:
+    def _outputs(self, rows: list[Tensor], layers: list[list[Block]]) -> list[Tensor]:
         """Return the outputs of all nodes by node type."""
         outputs = []
         for number, parts in enumerate(self._parts(rows, layers)):
@@ -369,10 +369,10 @@ class RelationalNet(Network):
         x : dict of str to Tensor, or Tensor
             The features by node type, ``batch.x_dict``. For a homogeneous graph ``batch.x``, and so for the others.
         edge_index : dict of tuple to Tensor, or Tensor
-            The edges by edge type, ``batch.edge_index_dict``.
+            The edges by edge type, ``batch.edge_index_dict``, with all edge types of the model.
         n_id : dict of str to Tensor, or Tensor; optional
             The ids of the nodes, ``batch.n_id_dict``, for node types with embeddings: their row numbers in the data of
-            the training. The default is all nodes.
+            the training. The default is all nodes, in the order of these.
         edge_attr, edge_weight, edge_age : dict of tuple to Tensor, or Tensor; optional
             The features of edges, their weights, and the time from each edge to the seed of its neighborhood, by edge type,
             for a model that reads them.
@@ -384,10 +384,10 @@ class RelationalNet(Network):
         """
         values = (edge_attr, edge_weight, edge_age)
         if not self.is_homogeneous:
-            return self._forward(x, edge_index, n_id or {}, *(of_edges or {} for of_edges in values))
+            return self._forward(x, edge_index, n_id, *(of_edges or {} for of_edges in values))
         name = self.node_types[0]
         features = {} if x is None else {name: x}
-        ids = {} if n_id is None else {name: n_id}
+        ids = None if n_id is None else {name: n_id}
         of_type = ({} if of_edges is None else {self.edge_types[0]: of_edges} for of_edges in values)
         return self._forward(features, {self.edge_types[0]: edge_index}, ids, *of_type)[name]
 
@@ -395,20 +395,40 @@ class RelationalNet(Network):
         self,
         x: Mapping[str, Tensor],
         edge_index: Mapping[EdgeType, Tensor],
-        n_id: Mapping[str, Tensor],
+        n_id: Mapping[str, Tensor] | None,
         *values: Mapping[EdgeType, Tensor],
     ) -> dict[str, Tensor]:
-        rows = [self._encoded(number, x, n_id) for number in range(len(self.node_types))]
+        for name in edge_index:
+            if name not in self.edge_types:
+                raise ValueError(f"`edge_index`: the model has no edge type {name!r}, only {self.edge_types}")
+        self._check_ids(x, edge_index, n_id)
+        rows = [self._encoded(number, x, n_id or {}) for number in range(len(self.node_types))]
         sizes = dict(zip(self.node_types, map(len, rows)))
-        blocks: list[Block | None] = []
+        blocks: list[Block] = []
         for number, name in enumerate(self.edge_types):
             if name not in edge_index:
-                blocks.append(None)
-                continue
+                raise ValueError(f"`edge_index` lacks the edge type {name!r} of the model: pass an array without edges if there are none")
             edges = edge_index[name]
             of_type = self._values(number, edges.size(1), *(of_edges.get(name) for of_edges in values))
             blocks.append(Block(edges, sizes[name[0]], sizes[name[2]], **of_type))
         return dict(zip(self.node_types, self._outputs(rows, [blocks] * len(self.layers))))
+
+    def _check_ids(self, x: Mapping[str, Tensor], edge_index: Mapping[EdgeType, Tensor], n_id: Mapping[str, Tensor] | None) -> None:
+        """Check that the nodes of each type with embeddings have ids, or are all nodes. In a batch without ids, the model would
+        read the embeddings of the first nodes."""
+        for number, table in self.embeddings.items():
+            name = self.node_types[int(number)]
+            if n_id is not None and name in n_id:
+                continue
+            remedy = f"pass the ids of the nodes, such as `batch.n_id_dict`, or `torch.arange({len(table.weight)})` for all nodes"
+            if n_id is not None:
+                raise ValueError(f"`n_id` lacks the node type {name}, which has embeddings: {remedy}")
+            numbers = [edges[row] for key, edges in edge_index.items() for row, end in ((0, key[0]), (1, key[2])) if end == name]
+            nodes = len(x[name]) if name in x else max((int(ends.max()) + 1 for ends in numbers if len(ends) > 0), default=0)
+            if nodes != len(table.weight):
+                raise ValueError(
+                    f"`n_id` is missing, and there are {nodes} nodes of type {name}, which has embeddings of {len(table.weight)}: {remedy}"
+                )
 
 
 class GraphNet(Network):

@@ -131,7 +131,7 @@ impl fmt::Display for BadKind {
             Self::Feature => "a feature that is not a finite number",
             Self::Label => "a label that is not a class",
             Self::Time => "a time that is missing or cannot be read",
-            Self::Weight => "a weight that is negative or not a finite number",
+            Self::Weight => "a weight that is negative, too small or not a finite number",
             Self::Split => "no value for the split",
             Self::SplitId => "an id in a split file that does not exist",
         })

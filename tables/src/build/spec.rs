@@ -12,7 +12,7 @@ use crate::table::{
 };
 use crate::transform::{FittedFeature, Input, Row};
 use arrow_array::{Array, ArrayRef, StringArray};
-use edgecut_graph::{TargetKind, TimeUnit};
+use edgecut_graph::{TargetKind, TimeUnit, why_too_small};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The columns of a table that become attributes.
@@ -402,8 +402,9 @@ pub(super) fn why_no_class(class: i64) -> Option<String> {
 fn weights(array: &ArrayRef) -> Result<(Vec<f32>, Vec<BadCell>), String> {
     let mut width = Some(1);
     let Numbers { values, mut bad, .. } = numbers(array, NumberForm::default(), &mut width)?;
-    let is_negative =
-        |(row, &weight): (usize, &f64)| (weight < 0.0).then(|| BadCell::new(row, format!("{weight} is negative")));
-    bad.extend(values.iter().enumerate().filter_map(is_negative));
+    for (row, &weight) in values.iter().enumerate() {
+        let why = if weight < 0.0 { Some(format!("{weight} is negative")) } else { why_too_small(weight) };
+        bad.extend(why.map(|why| BadCell::new(row, why)));
+    }
     Ok((values.iter().map(|&weight| weight as f32).collect(), bad))
 }

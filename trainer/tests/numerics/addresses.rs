@@ -15,11 +15,12 @@ type Double = Autodiff<NdArray<f64>>;
 
 const NUM_NODES: usize = 60;
 
+fn row<B: AutodiffBackend>(values: &[f32]) -> Tensor<B, 2> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [1, values.len()]), &Default::default())
+}
+
 /// Returns functions of two rows, `[1, n]`, and the gradients of each function.
 fn functions<B: AutodiffBackend>(x: &[f32], y: &[f32]) -> Vec<Vec<f64>> {
-    let row = |values: &[f32]| {
-        Tensor::<B, 2>::from_data(TensorData::new(values.to_vec(), [1, values.len()]), &Default::default())
-    };
     let functions: [fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>; 8] = [
         |x, y| x / y,
         |x, y| x * y.recip(),
@@ -32,9 +33,9 @@ fn functions<B: AutodiffBackend>(x: &[f32], y: &[f32]) -> Vec<Vec<f64>> {
     ];
     let mut results = Vec::new();
     for function in functions {
-        let (x, y) = (row(x).require_grad(), row(y).require_grad());
+        let [x, y] = [x, y].map(|values| row::<B>(values).require_grad());
         let output = function(x.clone(), y.clone());
-        let gradients = (output.clone() * row(&vec![0.5; output.dims()[1]])).sum().backward();
+        let gradients = (output.clone() * row::<B>(&vec![0.5; output.dims()[1]])).sum().backward();
         let mut all = values(output);
         all.extend(values(x.grad(&gradients).expect("x")));
         all.extend(values(y.grad(&gradients).expect("y")));

@@ -2,7 +2,7 @@
 
 use super::integers::{Integers, little_endian};
 use crate::GraphError;
-use crate::dataset::{bad_weight, first_bad_weight};
+use crate::dataset::{bad_weight, first_bad_weight, is_too_small, why_too_small};
 use crate::memory::{Buffer, Features, Workspace};
 use crate::npy::{StoredArray, map_npy, npy_shape};
 use crate::readers::row_count::RowCount;
@@ -60,10 +60,26 @@ pub(in crate::readers) fn read_weights(
     }
     let (shape, dtype) = npy_shape(path)?;
     check_list(path, &shape, rows)?;
+    if little_endian(&dtype) == "<f8" {
+        check_small_weights(path)?;
+    }
     let weights = read_floats(space, path, &dtype)?;
     match first_bad_weight(&weights) {
         Some(edge) => Err(GraphError::format(path, bad_weight(edge, weights[edge]))),
         None => Ok(Some(weights)),
+    }
+}
+
+/// Checks that no positive weight is too small for 32 bits.
+fn check_small_weights(path: &Path) -> Result<(), GraphError> {
+    let weights = StoredArray::<f64>::open(path)?;
+    let found = weights.find_in_pieces(0..weights.len(), |first, piece| {
+        let at = first_position(piece, is_too_small)?;
+        Some((first + at, why_too_small(piece[at])?))
+    })?;
+    match found {
+        Some((edge, why)) => Err(GraphError::format(path, format!("the weight of edge {edge}: {why}"))),
+        None => Ok(()),
     }
 }
 
