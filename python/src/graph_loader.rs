@@ -5,6 +5,7 @@ use crate::batches::{Batches, PreparedBatch};
 use crate::errors::{failed_in, invalid};
 use crate::fork_guard::ForkGuard;
 use crate::graph_set::{GraphSet, OpenSet};
+use crate::signals::interruptible;
 use edgecut_dist_loader::{
     DEFAULT_PREFETCH_BYTES, GraphBatch, GraphDataLoader, GraphLoaderConfig, LoaderError, Packing,
 };
@@ -40,8 +41,9 @@ struct OpenLoader {
 
 #[pymethods]
 impl GraphLoader {
+    /// Makes a loader. All ranks must call this.
     #[new]
-    fn new(set: &Bound<'_, GraphSet>, settings: GraphLoaderSettings<'_>) -> PyResult<Self> {
+    fn new(py: Python<'_>, set: &Bound<'_, GraphSet>, settings: GraphLoaderSettings<'_>) -> PyResult<Self> {
         let opened = set.get().opened()?;
         let num_graphs = opened.graphs().num_graphs();
         let graphs = match &settings.graphs {
@@ -65,7 +67,14 @@ impl GraphLoader {
         let cluster = opened.cluster();
         let loader =
             GraphDataLoader::new(opened.graphs().clone(), graphs, config, cluster.rank(), cluster.world_size());
-        let loader = loader.map_err(|error| match error {
+        let of_set = opened.clone();
+        // The ranks agree on the arguments, so this waits for them.
+        let agreed = interruptible(py, move || {
+            let loader = loader?;
+            loader.agree(&mut of_set.world())?;
+            Ok::<_, LoaderError>(loader)
+        })?;
+        let loader = agreed.map_err(|error| match error {
             LoaderError::Config { what } => invalid(what),
             error => failed_in(cluster, &error),
         })?;

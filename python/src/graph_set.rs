@@ -5,7 +5,7 @@ use crate::errors::{failed_in, invalid};
 use crate::fork_guard::ForkGuard;
 use crate::job::{JobSettings, leave};
 use crate::signals::interruptible;
-use edgecut_cluster::Cluster;
+use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::small_graphs::{
     FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, load_graphs, split_dataset, stratified_folds,
@@ -14,7 +14,7 @@ use edgecut_graph::{GraphDataset, GraphError};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Numbers of graphs.
 type Numbers<'py> = Bound<'py, PyArray1<i64>>;
@@ -27,6 +27,7 @@ pub(crate) struct GraphSet(ForkGuard<OpenSet>);
 pub(crate) struct OpenSet {
     graphs: Arc<GraphDataset>,
     cluster: Cluster,
+    world: Mutex<ProcessGroup>,
 }
 
 /// A set of graphs to generate.
@@ -189,7 +190,13 @@ impl OpenSet {
             cluster.abort(&error.to_string());
             error
         })?;
-        Ok(Self { graphs: Arc::new(graphs), cluster })
+        let world = cluster.world().map_err(|error| failed_in(&cluster, &error))?;
+        Ok(Self { graphs: Arc::new(graphs), cluster, world: Mutex::new(world) })
+    }
+
+    /// Returns the process group, for calls that all ranks make in the same order.
+    pub(crate) fn world(&self) -> MutexGuard<'_, ProcessGroup> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn graphs(&self) -> &Arc<GraphDataset> {

@@ -31,11 +31,11 @@ pub(crate) struct LinkSettings<'py> {
 
 /// The edges, and the rule of their negatives.
 pub(crate) struct LinkSeeds {
-    edge_type: EdgeTypeId,
+    pub(crate) edge_type: EdgeTypeId,
     ends: [NodeTypeId; 2],
-    given: Option<[Vec<u32>; 2]>,
+    pub(crate) given: Option<[Vec<u32>; 2]>,
     times: Option<Vec<i64>>,
-    split: Split,
+    pub(crate) split: Split,
     config: LinkConfig,
 }
 

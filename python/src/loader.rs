@@ -8,16 +8,16 @@ use crate::fork_guard::ForkGuard;
 use crate::graph::{Graph, OpenGraph};
 use crate::links::{LinkSeeds, LinkSettings};
 use crate::sampler::{labor, parsed};
-use crate::seeds::{NodeSeeds, original_ids, split_named};
+use crate::seeds::{NodeSeeds, not_made, original_ids, split_named};
 use crate::signals::interruptible;
 use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
 use edgecut_dist_loader::{
-    BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig,
+    BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, SharedValue,
 };
 use edgecut_dist_sampler::{
     DistNeighborSampler, EdgeFields, NodeFields, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
-use edgecut_graph::Meta;
+use edgecut_graph::{Meta, Split};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -101,6 +101,17 @@ enum SourceSeeds {
     Links(LinkSeeds),
 }
 
+impl SourceSeeds {
+    /// Describes the source of the seeds, which must be equal on all ranks.
+    fn kind(&self) -> SharedValue {
+        let kind = match self {
+            Self::Nodes(nodes) => ("nodes", nodes.node_type.0, nodes.given.is_some(), nodes.split.map(Split::name)),
+            Self::Links(links) => ("edges", links.edge_type.0, links.given.is_some(), Some(links.split.name())),
+        };
+        SharedValue::new("source of the inputs", kind)
+    }
+}
+
 /// A loader of batches of nodes or edges.
 enum Source {
     Nodes(DistNeighborLoader),
@@ -177,6 +188,9 @@ impl Loader {
         let graph = opened.clone();
         let make = move || {
             let world = &mut *graph.world();
+            // Before the first request, which ranks with other seeds do not make.
+            let values = [seeds.kind(), SharedValue::new("drop_last", drop_last)];
+            SharedValue::check(&values, world).map_err(|error| not_made(&graph, error))?;
             let sampler = new_sampler(&graph, sampler)?;
             let source = match seeds {
                 SourceSeeds::Nodes(seeds) => Source::Nodes(seeds.loader(&graph, sampler, config, world)?),

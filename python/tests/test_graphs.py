@@ -172,6 +172,31 @@ def test_two_processes_see_every_graph_once(tu, tmp_path):
             assert np.array_equal(np.concatenate([other[name] for other in together]), batch[name]), name
 
 
+def test_processes_with_graphs_or_settings_of_their_own_are_refused(tu):
+    program = """
+import sys, edgecut
+edgecut.distributed.init()
+with edgecut.open_graphs(sys.argv[1]) as dataset:
+    rank = dataset.rank
+    for name, arguments in [
+        ("graphs", {"graphs": [rank, 2]}),
+        ("batch size", {"batch_size": 2 + rank}),
+        ("shuffle, seed", {"shuffle": rank == 0, "seed": rank}),
+        ("drop last", {"drop_last": rank == 0}),
+    ]:
+        try:
+            edgecut.GraphDataLoader(dataset, output="numpy", **arguments)
+        except ValueError as error:
+            assert f"({name})" in str(error), error
+        else:
+            raise AssertionError(f"other {name} were accepted")
+    assert len(list(edgecut.GraphDataLoader(dataset, graphs=[0, 1], output="numpy"))) == 1
+"""
+    for rank in start(program, 2, tu):
+        _, errors = rank.communicate(timeout=PATIENCE)
+        assert rank.returncode == 0, errors
+
+
 def test_a_set_without_graphs_for_a_process_has_an_empty_batch(tu, tmp_path):
     program = """
 import sys, edgecut

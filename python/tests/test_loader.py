@@ -131,6 +131,40 @@ def test_two_processes_have_the_batches_of_train_sample(parts, tmp_path):
         assert np.array_equal(batch["input_id"], np.arange(300)[64 * number : 64 * (number + 1)])
 
 
+OF_THEIR_OWN = """
+import sys, numpy as np, edgecut
+edgecut.distributed.init()
+with edgecut.open(sys.argv[1]) as store:
+    rank, ids = store.rank, np.arange(100)
+    edges = np.stack([ids, ids + 1])
+    def refuse(name, load, inputs, **arguments):
+        try:
+            load(store, [2], inputs, output="numpy", **arguments)
+        except ValueError as error:
+            assert f"({name})" in str(error) and "whole lists" in str(error), error
+        else:
+            raise AssertionError(f"other {name} were accepted")
+    refuse("seeds", edgecut.NeighborLoader, ids[rank::2])
+    refuse("seeds", edgecut.NeighborLoader, np.roll(ids, rank))
+    refuse("seeds", edgecut.LinkNeighborLoader, edges[:, rank::2])
+    refuse("source of the inputs", edgecut.NeighborLoader, [ids, "train"][rank])
+    refuse("source of the inputs", edgecut.NeighborLoader, ["valid", "train"][rank])
+    refuse("batch size", edgecut.NeighborLoader, ids, batch_size=8 + rank)
+    refuse("shuffle", edgecut.NeighborLoader, ids, shuffle=rank == 0)
+    refuse("seed", edgecut.NeighborLoader, "train", seed=rank)
+    refuse("drop_last", edgecut.NeighborLoader, ids, drop_last=rank == 0)
+    # The job goes on.
+    seen = [batch["input_id"].tolist() for batch in edgecut.NeighborLoader(store, [2], ids, batch_size=50, output="numpy")]
+    assert seen == [list(range(50 * rank, 50 * rank + 50))]
+"""
+
+
+def test_processes_with_inputs_or_settings_of_their_own_are_refused(parts):
+    for rank in start(OF_THEIR_OWN, 2, parts[2]):
+        _, errors = rank.communicate(timeout=PATIENCE)
+        assert rank.returncode == 0, errors
+
+
 def test_batches_of_pyg_are_accepted_by_its_models(parts):
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch_geometric")
