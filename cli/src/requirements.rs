@@ -40,10 +40,12 @@ mod tests {
 
     #[derive(Debug, Parser)]
     struct Run {
-        #[arg(long, conflicts_with_all = ["load", "random"], group = "source")]
+        #[arg(long, conflicts_with_all = ["load", "random"])]
         folds: Option<u32>,
         #[arg(long, group = "source")]
         random: bool,
+        #[arg(long, group = "source")]
+        graphs: Option<u32>,
         #[arg(long, requires = "folds")]
         protocol: Option<String>,
         #[arg(long, requires = "protocol")]
@@ -65,15 +67,15 @@ mod tests {
 
     #[test]
     fn a_required_flag_is_required_beside_flags_that_it_conflicts_with() {
-        for line in [
-            &["--protocol=a", "--load=m"][..],
-            &["--protocol=a", "--random", "--epochs=1"],
-            &["--strict", "--protocol=a", "--load=m"],
-            &["--seed=1", "--load=m"],
+        for (line, missing) in [
+            (&["--protocol=a", "--load=m"][..], "--folds <FOLDS>"),
+            (&["--protocol=a", "--random", "--epochs=1"], "--folds <FOLDS>"),
+            (&["--strict", "--protocol=a", "--load=m"], "--folds <FOLDS>"),
+            (&["--seed=1", "--load=m"], "--random"),
         ] {
             let error = parsed(line).expect_err("a required flag is missing");
             assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument, "{line:?}: {error}");
-            assert!(error.to_string().contains("--folds <FOLDS>"), "{line:?}: {error}");
+            assert!(error.to_string().contains(missing), "{line:?}: {error}");
         }
         // A flag that is always required is waived by a conflict.
         for line in [
@@ -88,14 +90,14 @@ mod tests {
     #[test]
     fn flags_of_a_file_give_way_with_the_flags_that_they_require() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "folds: 7\nprotocol: a\nstrict: true\nseed: 3\n").unwrap();
+        std::fs::write(file.path(), "folds: 7\nprotocol: a\nstrict: true\n").unwrap();
         let config = format!("--config={}", file.path().display());
         let run = parsed(&[&config, "--epochs=1"]).unwrap().args;
-        assert_eq!((run.folds, run.protocol.as_deref(), run.strict, run.seed), (Some(7), Some("a"), true, Some(3)));
+        assert_eq!((run.folds, run.protocol.as_deref(), run.strict), (Some(7), Some("a"), true));
         let run = parsed(&[&config, "--random", "--epochs=1"]).unwrap().args;
-        assert_eq!((run.folds, run.protocol, run.strict, run.seed), (None, None, false, Some(3)));
+        assert_eq!((run.folds, run.protocol, run.strict), (None, None, false));
         let run = parsed(&[&config, "--load=m"]).unwrap().args;
-        assert_eq!((run.folds, run.protocol, run.strict, run.seed), (None, None, false, None));
+        assert_eq!((run.folds, run.protocol, run.strict), (None, None, false));
         // A flag on the command line stays, and needs the flag that it replaced in the file.
         assert!(parsed(&[&config, "--load=m", "--protocol=b"]).is_err());
         std::fs::write(file.path(), "protocol: a\n").unwrap();

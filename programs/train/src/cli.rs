@@ -78,7 +78,7 @@ pub(crate) mod tests {
         });
         let mut words = vec!["train".into()];
         for flag in flags {
-            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag)).expect("a flag");
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(*flag)).expect("a flag");
             let value = if arg.get_action().takes_values() { "=1" } else { "" };
             words.push(format!("--{flag}{value}").into());
         }
@@ -90,11 +90,11 @@ pub(crate) mod tests {
         let mut num_dependent = 0;
         for command in Cli::command().get_subcommands() {
             let flags: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
-            for flag in &flags {
+            for &flag in &flags {
                 let Some(alone) = error_of(command, &[flag]) else { continue };
                 assert_eq!(alone.kind(), ErrorKind::MissingRequiredArgument, "{flag}: {alone}");
                 num_dependent += 1;
-                for other in flags.iter().filter(|other| *other != flag) {
+                for &other in flags.iter().filter(|other| **other != flag) {
                     let is_accepted = error_of(command, &[flag, other]).is_none();
                     let text = alone.to_string();
                     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');

@@ -341,7 +341,7 @@ fn a_loaded_model_without_layers_ignores_fan_outs() {
     let model = folder.join("model.safetensors");
     let result = trained("edge", &parts.path, &model, &["--model", "embedding", "--num-epochs", "1"]);
     let load = ["--json", "--load-model", model.to_str().expect("UTF-8")];
-    for flags in [&[][..], &["--model", "embedding"], &["--eval-num-neighbors", "3"]] {
+    for flags in [&[][..], &["--model", "embedding"]] {
         let loaded = json_of(run(train("edge", &parts.path).args(load).args(flags)));
         assert_eq!(loaded["test_acc"], result["test_acc"]);
     }
