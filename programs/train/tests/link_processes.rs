@@ -487,7 +487,7 @@ fn a_run_with_shared_negatives_of_several_types_repeats() {
     for flags in [&shared[..], &hgt] {
         let mut runs = Vec::new();
         for run in 0..3 {
-            let metrics = folder.join(&format!("{}-{run}", flags[1]));
+            let metrics = folder.join(format!("{}-{run}", flags[1]));
             let flags = [flags, &["--num-epochs", "2", "--metrics", text(&metrics)]].concat();
             succeeded(link(&parts.path, 1, &flags));
             let lines = metrics_lines(&metrics).into_iter().filter(|line| line["event"] == "epoch");

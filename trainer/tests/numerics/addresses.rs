@@ -13,6 +13,9 @@ use edgecut_trainer::models::{GraphClassifier, GraphInput, Mode, ModelInput, Net
 type Single = Autodiff<NdArray<f32>>;
 type Double = Autodiff<NdArray<f64>>;
 
+/// A function of two rows.
+type Function<B> = fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>;
+
 const NUM_NODES: usize = 60;
 
 fn row<B: AutodiffBackend>(values: &[f32]) -> Tensor<B, 2> {
@@ -21,7 +24,7 @@ fn row<B: AutodiffBackend>(values: &[f32]) -> Tensor<B, 2> {
 
 /// Returns functions of two rows, `[1, n]`, and the gradients of each function.
 fn functions<B: AutodiffBackend>(x: &[f32], y: &[f32]) -> Vec<Vec<f64>> {
-    let functions: [fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>; 8] = [
+    let functions: [Function<B>; 8] = [
         |x, y| x / y,
         |x, y| x * y.recip(),
         |x, y| x * y.log(),
