@@ -156,7 +156,7 @@ fn only_the_edge_types_that_are_named_are_judged() {
     training.fit.num_epochs = 1;
     let edge_types = vec!["e0".to_owned(), "v0__e5__v2".to_owned()];
     let reverse_types = vec![("e0".to_owned(), "e1".to_owned())];
-    let config = LinkTrainingConfig { training, edge_types, reverse_types, ..base };
+    let config = LinkTrainingConfig { training, edge_types, reverse_types, allows_overlap: true, ..base };
     let graph = typed_communities();
     for result in learned(&graph, &config) {
         let held_out = &graph.edge_types[0].held_out;
