@@ -13,7 +13,7 @@ use edgecut_partition::{PartitionOptions, partition};
 use programs::{
     Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link_parts,
     metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded, text,
-    train, train_or_evaluate, typed_link_parts, written_by,
+    train, train_or_evaluate, typed_link_graph, written_by,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -96,8 +96,11 @@ fn assert_both_fail(output: &Output, why: &str) {
 
 #[test]
 fn embeddings_and_relations_are_trained_saved_and_loaded() {
-    let parts = typed_link_parts(2);
-    let model = parts.path.join("../model.safetensors");
+    let folder = Folder::new();
+    let [parts, model] = ["parts", "model.safetensors"].map(|name| folder.join(name));
+    // Edges of e1 connect ends of held-out edges by chance.
+    let options = PartitionOptions { overlap: OverlapPolicy::Allow, ..PartitionOptions::new(2) };
+    partition(&typed_link_graph(), &options, &parts, &()).expect("parts");
     for flags in [
         &["--model", "embedding", "--shared-negatives", "--in-batch-negatives", "--num-negatives", "50"][..],
         &[
@@ -115,12 +118,12 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
     ] {
         let shape = ["--decoder", "distmult", "--eval-negatives", "all", "--edge-types", "e0,e4", "--json"];
         let training = ["--loss", "softmax", "--num-epochs", "3", "--save-model", text(&model)];
-        let trained = json_of(link(&parts.path, 2, &[flags, &shape, &training].concat()));
+        let trained = json_of(link(&parts, 2, &[flags, &shape, &training].concat()));
         // A random ranking of 300 nodes has an MRR of 0.021. The edges are random too, so little can be learned from them:
         // a high MRR would be a leak.
         let mrr = trained["test"]["mrr"].as_f64().expect("a score");
         assert!(mrr > 0.015 && mrr < 0.15, "{trained}");
-        let loaded = json_of(link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
+        let loaded = json_of(link(&parts, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
         assert_same(&loaded, &trained, &["valid", "test"]);
     }
 }
@@ -184,9 +187,15 @@ fn export_papers(graph: &Dataset, dataset: &Path) {
 #[test]
 fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
     let declared = ["--model", "embedding", "--num-epochs", "1", "--reverse-types", "writes=written_by"];
-    let leaking = written_by(&papers(true, false), 2);
-    let expected = "40 of 40 validation edges of author__writes__paper are training edges of the reverse type \
-                    paper__written_by__author; 80 of 80 test edges of author__writes__paper";
+    let graph = papers(true, false);
+    let leaking = written_by(&graph, 2);
+    let HeldOutEdges { valid, test } = &graph.edge_types[0].held_out;
+    let [valid, test] = [valid.src.len(), test.src.len()];
+    let expected = format!(
+        "{valid} of {valid} validation edges of author__writes__paper are training edges of the reverse type \
+         paper__written_by__author; {test} of {test} test edges of author__writes__paper"
+    );
+    let expected = expected.as_str();
     for nproc in [1, 2, 4] {
         let output = link(&leaking.path, nproc, &declared);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -65,11 +65,15 @@ pub fn link_parts(num_parts: u32) -> Parts {
 }
 
 /// Writes a graph with several node and edge types, of which `e0` and `e4` have held-out edges.
-pub fn typed_link_parts(num_parts: u32) -> Parts {
+pub fn typed_link_graph() -> Dataset {
     let options = FakeOptions { avg_num_nodes: 300, num_channels: 6, num_classes: 5, ..FakeOptions::default() };
     let mut graph = fake_hetero(&options).expect("a fake graph");
     graph.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(4)], &HOLD_OUT).expect("held-out edges");
-    written(&graph, num_parts, Method::Random)
+    graph
+}
+
+pub fn typed_link_parts(num_parts: u32) -> Parts {
+    written_by(&typed_link_graph(), num_parts)
 }
 
 pub fn written_by(graph: &Dataset, num_parts: u32) -> Parts {
