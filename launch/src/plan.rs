@@ -545,7 +545,7 @@ mod tests {
             ("--num-nodes 3 -- prog", "names 2 nodes"),
             ("--extra-envs K -- prog", "NAME=VALUE"),
             ("'prog \"x'", "split the command"),
-            ("--dryrun -- prog", "there is no flag --dryrun"),
+            ("--dryrun -- prog", "unexpected argument '--dryrun'"),
             ("--sync-binary 'cd x; prog'", "start the program itself"),
         ] {
             let error = format!("{:#}", plan("a\nb", flags).unwrap_err());

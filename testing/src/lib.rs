@@ -148,15 +148,21 @@ pub fn free_port() -> u16 {
 /// # Panics
 /// If there are no such ports.
 pub fn free_ports(count: usize) -> Vec<u16> {
-    const FIRST: u16 = 20_000;
-    const NUM_PORTS: u16 = 9_000;
+    free_ports_from(20_000, 9_000, count)
+}
+
+/// Returns ports as [`free_ports`] does, out of the `num_ports` ports from `first` on.
+///
+/// # Panics
+/// If there are no such ports.
+pub fn free_ports_from(first: u16, num_ports: u16, count: usize) -> Vec<u16> {
     static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
     // Processes start at different ports, so that few of their attempts meet.
-    let start = (std::process::id().wrapping_mul(97) % u32::from(NUM_PORTS)) as u16;
+    let start = (std::process::id().wrapping_mul(97) % u32::from(num_ports)) as u16;
     let mut found = Vec::new();
-    for offset in 0..NUM_PORTS {
-        let port = FIRST + (start + offset) % NUM_PORTS;
+    for offset in 0..num_ports {
+        let port = first + (start + offset) % num_ports;
         if found.last().is_some_and(|(last, _)| last + 1 != port) {
             found.clear();
         }
@@ -170,7 +176,7 @@ pub fn free_ports(count: usize) -> Vec<u16> {
             return ports;
         }
     }
-    panic!("no {count} successive ports from {FIRST} on are free")
+    panic!("no {count} successive ports from {first} on are free")
 }
 
 /// Returns true if no process listens at the TCP port `port`.

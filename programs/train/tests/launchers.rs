@@ -9,7 +9,6 @@ use programs::{
 };
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
@@ -38,10 +37,9 @@ fn usage_error(parts: &Path, flags: &[&str], variables: Variables<'_>) -> String
     error_of(&output)
 }
 
-/// Returns the number of a Slurm job whose derived port is free.
+/// Returns the number of a Slurm job whose derived port is free and of no other test.
 fn slurm_job() -> String {
-    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let port = (10_000 + std::process::id() as u16 % 5000..20_000).find(free).expect("a free port");
+    let port = edgecut_testing::free_ports_from(10_000, 9_000, 1)[0];
     (port - 10_000 + 20_000).to_string()
 }
 
