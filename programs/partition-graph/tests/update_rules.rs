@@ -95,7 +95,7 @@ fn tables_that_do_not_fit_the_parts_are_errors() {
     }
 }
 
-/// Parameters that need no fit are those of the parts.
+/// The parts keep parameters that need no fit.
 #[test]
 fn other_parameters_than_those_of_the_parts_are_errors() {
     let features = json!([
@@ -148,7 +148,7 @@ fn other_parameters_than_those_of_the_parts_are_errors() {
         let error = folder.fails(&["--transforms", folder.path("parts").to_str().unwrap()]);
         assert!(error.contains(expected), "{key}: {error}");
     }
-    // The parts keep neither bounds nor the parameters of ranks, and keys that are left out are those of the parts.
+    // The parts keep neither bounds nor the parameters of ranks, and have their own values for keys that are left out.
     conf["nodes"][0]["features"][1]["transform"]["max_bound"] = 8.into();
     conf["nodes"][0]["features"][7]["transform"]["epsilon"] = 0.2.into();
     for at in [2, 4, 6] {

@@ -293,7 +293,7 @@ fn check_names(conf: &Path, name: &str, features: &[&Feature]) -> Result<(), Tab
     Ok(())
 }
 
-/// Checks that the saved transforms are those of the features, in the same order, with the parameters that are given.
+/// Checks that the features have the saved transforms, in the same order, with the parameters that are given.
 fn check_saved(conf: &Path, name: &str, features: &[&Feature], saved: &SavedType) -> Result<(), TableError> {
     let ours: Vec<(&str, String)> =
         features.iter().map(|f| (f.name.as_str(), f.transform.shown(f.impute.as_ref()))).collect();

@@ -87,7 +87,7 @@ impl<'a> Context<'a> {
     }
 
     /// Warns of tables of the same nodes or edges, whose rows are joined by position, if only some of them have their files in the
-    /// order of the numbers in their names. Features would be those of other nodes.
+    /// order of the numbers in their names. Rows would get the features of other nodes.
     fn check_order_of_all(&mut self, tables: &[SpecTable]) {
         if tables.iter().all(|other| other.table.has_order_of(&tables[0].table)) {
             return;

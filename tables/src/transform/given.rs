@@ -38,7 +38,7 @@ fn check(key: &str, given: &Value, fitted: &Value) -> Result<(), String> {
     ))
 }
 
-/// Returns true if a given value is that of a fitted transform, which may have it once for each number of a row. Null is not
+/// Returns true if a fitted transform has a given value, which it may have once for each number of a row. Null is not
 /// given.
 fn agrees(given: &Value, fitted: &Value) -> bool {
     match (given, fitted) {
