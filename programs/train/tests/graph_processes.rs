@@ -99,7 +99,7 @@ fn other_training_graphs_than_in_the_training_have_a_note() {
     for (flags, is_other) in [(&[][..], false), (&["--split-seed", "1"], true), (&["--split", "0.5,0.1,0.4"], true)] {
         let load = [&FAKE[..], &["--load-model", text(&model)], flags].concat();
         let output = succeeded(graph(2, dir.path(), &load));
-        let said = "the training graphs are not those of the training of";
+        let said = "was trained on other graphs, so that validation";
         assert_eq!(stderr(&output).contains(said), is_other, "{}", stderr(&output));
     }
 }

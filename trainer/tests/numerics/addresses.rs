@@ -1,4 +1,4 @@
-//! Results on the CPU are those of the formulas, wherever arrays lie in memory. Libraries may compute the aligned part of
+//! Results on the CPU follow the formulas, wherever arrays lie in memory. Libraries may compute the aligned part of
 //! an array by other instructions than its ends.
 
 use std::process::Command;

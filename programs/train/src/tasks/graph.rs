@@ -260,7 +260,7 @@ impl TaskProgram for GraphTask {
             && world.rank() == 0
         {
             message!(
-                "note: the training graphs are not those of the training of {}, so that validation and test graphs may be among \
+                "note: the model of {} was trained on other graphs, so that validation and test graphs may be among \
                  the training graphs of the model: give the --split and the --split-seed of the training",
                 saved.path.display()
             );
