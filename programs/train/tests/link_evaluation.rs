@@ -431,13 +431,13 @@ fn hits_among_too_few_negatives_are_refused() {
     let graph = graph();
     export_npy(&graph, &arrays).expect("arrays");
     let why = |flags: &[&str]| error_of(&link(&arrays, 1, &[&["--num-neighbors", "5,3"], flags].concat()));
-    let error = why(&["--metric", "hits@50", "--eval-negatives", "50"]);
+    let error = why(&["--metric", "hits@51", "--eval-negatives", "50"]);
     assert!(
-        error.contains("hits@50 needs more than 50 negatives, but the validation edges have at most 50"),
+        error.contains("hits@51 needs at least 51 negatives, but the validation edges have at most 50"),
         "{error}"
     );
     assert!(error.contains("--metric mrr") && error.contains("(--eval-negatives)"), "{error}");
-    let error = why(&["--metric", "hits@299", "--eval-negatives", "all"]);
+    let error = why(&["--metric", "hits@300", "--eval-negatives", "all"]);
     assert!(error.contains("the validation edges have at most 299"), "{error}");
     // The given negatives of the splits differ in number.
     let [valid, test] = [&graph.edge_types[0].held_out.valid, &graph.edge_types[0].held_out.test].map(EdgeList::len);
@@ -447,24 +447,27 @@ fn hits_among_too_few_negatives_are_refused() {
     };
     put("val_neg.npy", [valid, 12]);
     put("test_neg.npy", [test, 5]);
-    let error = why(&["--metric", "hits@12"]);
+    let error = why(&["--metric", "hits@13"]);
     assert!(
-        error.contains("hits@12 needs more than 12 negatives, but the validation edges have at most 12"),
+        error.contains("hits@13 needs at least 13 negatives, but the validation edges have at most 12"),
         "{error}"
     );
-    let error = why(&["--metric", "hits@5"]);
-    assert!(error.contains("hits@5 needs more than 5 negatives, but the test edges have at most 5"), "{error}");
-    // Other metrics are computed, without hits that all edges would be.
-    let found = json_of(link(&arrays, 1, &["--num-neighbors", "5,3", "--num-epochs", "1", "--json"]));
+    let error = why(&["--metric", "hits@6"]);
+    assert!(error.contains("hits@6 needs at least 6 negatives, but the test edges have at most 5"), "{error}");
+    // Other metrics are computed, without hits that all edges would be. An edge below all of K negatives is no hit at K.
+    let flags = ["--num-neighbors", "5,3", "--num-epochs", "1", "--metric", "hits@5", "--json"];
+    let found = json_of(link(&arrays, 1, &flags));
     assert!(entry(&found, "valid.hits@10").is_f64() && entry(&found, "test.hits@10").is_null(), "{found}");
     assert!(found["test"]["hits@3"].is_f64(), "{found}");
+    let hits = score(&found, "test", "hits@5");
+    assert!(0.0 < hits && hits < 1.0, "{found}");
     for name in ["val_neg.npy", "test_neg.npy"] {
         std::fs::remove_file(arrays.join(name)).expect("the array");
     }
     put("val_edge_neg.npy", [2, 40]);
     put("test_edge_neg.npy", [2, 20]);
-    let error = why(&["--metric", "hits@20"]);
-    assert!(error.contains("hits@20 needs more than 20 negatives, but the test edges have at most 20"), "{error}");
+    let error = why(&["--metric", "hits@21"]);
+    assert!(error.contains("hits@21 needs at least 21 negatives, but the test edges have at most 20"), "{error}");
 }
 
 #[test]

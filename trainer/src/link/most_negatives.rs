@@ -17,8 +17,8 @@ impl MostNegatives {
     /// Counts the negatives.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if the edges of a split have no negatives, or if the metric counts hits at a depth that no
-    /// edge has more negatives than: every edge would be a hit, whatever the model.
+    /// [`TrainError::Config`] if the edges of a split have no negatives, or if the metric counts hits at a depth above their
+    /// number: every edge would be a hit, whatever the model.
     pub(super) fn new(meta: &Meta, config: &LinkTrainingConfig) -> Result<Self, TrainError> {
         let edge_types = match config.eval_negatives {
             LinkEvaluation::Given => given_edge_types(meta, config)?,
@@ -36,9 +36,9 @@ impl MostNegatives {
                      a type with several destinations (`edge_types`)"
                 ));
             }
-            if let Some(depth) = depths_of(&config.metric).into_iter().find(|&depth| u64::from(depth) >= negatives) {
+            if let Some(depth) = depths_of(&config.metric).into_iter().find(|&depth| u64::from(depth) > negatives) {
                 return fail(format!(
-                    "hits@{depth} needs more than {depth} negatives, but the {split} edges have at most {negatives}, so that edges \
+                    "hits@{depth} needs at least {depth} negatives, but the {split} edges have at most {negatives}, so that edges \
                      count as hits whatever the model is: choose a smaller K, another metric such as `metric=mrr`, or \
                      more negatives (`eval_negatives`)"
                 ));

@@ -101,7 +101,7 @@ impl LinkScores {
     /// Returns the scores without the fractions of hits that are 1 for every model, if no edge has more than this number of
     /// negatives.
     pub(super) fn without_certain_hits(self, most_negatives: u64) -> Self {
-        let kept = |share: Option<f64>, depth: u64| share.filter(|_| depth < most_negatives);
+        let kept = |share: Option<f64>, depth: u64| share.filter(|_| depth <= most_negatives);
         Self {
             hits_at_1: kept(self.hits_at_1, 1),
             hits_at_3: kept(self.hits_at_3, 3),
