@@ -26,13 +26,18 @@ fn graph() -> Dataset {
 /// Returns the graph with `count` negative pairs for each split.
 fn with_shared_negatives(count: usize) -> Dataset {
     let mut graph = graph();
+    give_negatives(&mut graph, count);
+    graph
+}
+
+/// Gives each split of the first edge type `count` negative pairs.
+fn give_negatives(graph: &mut Dataset, count: usize) {
     let held_out = &mut graph.edge_types[0].held_out;
     for (list, seed) in [(&mut held_out.valid, 3), (&mut held_out.test, 5)] {
         let src = ids(count, seed).into();
         let dst = ids(count, seed + 1).into();
         list.negatives = Some(GivenNegatives::Shared { src, dst });
     }
-    graph
 }
 
 /// Returns `count` node ids below 300, different for each `seed`.
@@ -259,6 +264,28 @@ fn given_negatives_are_those_of_the_evaluation() {
 }
 
 #[test]
+fn a_note_says_that_given_negatives_are_not_ranked() {
+    let Scratch { folder: _folder, model, .. } = scratch();
+    let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
+    let mut timed = fake(&options).expect("a fake graph");
+    timed.hold_out_edges(&timed.edge_type_ids(), &HOLD_OUT).expect("held-out edges");
+    give_negatives(&mut timed, 40);
+    let parts = written_by(&timed, 2);
+    let note =
+        "the dataset gives negatives, but an evaluation with --time-attr ranks edges among 100 sampled destinations";
+    let shape = ["--num-neighbors", "5,3", "--time-attr", "edge_time"];
+    let training = link(&parts.path, 2, &[&shape[..], &["--num-epochs", "1", "--save-model", text(&model)]].concat());
+    let evaluation = link(&parts.path, 2, &["--load-model", text(&model)]);
+    for output in [&training, &evaluation] {
+        assert_eq!(stderr(output).matches(note).count(), 1, "{}", stderr(output));
+    }
+    let chosen = link(&parts.path, 1, &["--load-model", text(&model), "--eval-negatives", "20"]);
+    assert!(!stderr(&chosen).contains(note), "{}", stderr(&chosen));
+    let error = error_of(&link(&parts.path, 1, &["--load-model", text(&model), "--eval-negatives", "given"]));
+    assert!(error.contains("the neighbors of a node depend on the time of the edge"), "{error}");
+}
+
+#[test]
 fn shared_negatives_are_ranked_as_by_ogb() {
     const SHARED: usize = 700;
     let Scratch { folder, model, .. } = scratch();
@@ -432,10 +459,7 @@ fn hits_among_too_few_negatives_are_refused() {
     export_npy(&graph, &arrays).expect("arrays");
     let why = |flags: &[&str]| error_of(&link(&arrays, 1, &[&["--num-neighbors", "5,3"], flags].concat()));
     let error = why(&["--metric", "hits@51", "--eval-negatives", "50"]);
-    assert!(
-        error.contains("hits@51 needs at least 51 negatives, but the validation edges have at most 50"),
-        "{error}"
-    );
+    assert!(error.contains("hits@51 needs at least 51 negatives, but the validation edges have at most 50"), "{error}");
     assert!(error.contains("--metric mrr") && error.contains("(--eval-negatives)"), "{error}");
     let error = why(&["--metric", "hits@300", "--eval-negatives", "all"]);
     assert!(error.contains("the validation edges have at most 299"), "{error}");
@@ -448,10 +472,7 @@ fn hits_among_too_few_negatives_are_refused() {
     put("val_neg.npy", [valid, 12]);
     put("test_neg.npy", [test, 5]);
     let error = why(&["--metric", "hits@13"]);
-    assert!(
-        error.contains("hits@13 needs at least 13 negatives, but the validation edges have at most 12"),
-        "{error}"
-    );
+    assert!(error.contains("hits@13 needs at least 13 negatives, but the validation edges have at most 12"), "{error}");
     let error = why(&["--metric", "hits@6"]);
     assert!(error.contains("hits@6 needs at least 6 negatives, but the test edges have at most 5"), "{error}");
     // Other metrics are computed, without hits that all edges would be. An edge below all of K negatives is no hit at K.

@@ -83,7 +83,7 @@ settings! {
         pub n3_weight: f64 = 0.0 => Flag::new("X").checked(not_negative).training_only();
         /// Negatives to rank each held-out edge against: N sampled destinations, all nodes, or those that the dataset gives
         /// (given). Destinations of known edges of the same source are excluded from the first two [default: given if the
-        /// dataset has them, else 100]
+        /// dataset has them, without --time-attr and --servers, else 100]
         pub eval_negatives: LinkEvaluation = LinkEvaluation::Sampled(100) => Flag::new("N|all|given").default_later();
         /// With --eval-negatives all: ends of held-out edges to rank. both also ranks the source among all sources, and the
         /// metrics are means over both ends

@@ -165,8 +165,7 @@ impl TaskProgram for LinkTask {
         if args.run.output.load_model.is_some() {
             return Ok(None);
         }
-        choose_negatives(args, config, graph)?;
-        let mut lines = Vec::new();
+        let mut lines = Vec::from_iter(choose_negatives(args, config, graph)?);
         if config.without_validation {
             check_without_evaluation(args, config, graph)?;
             let num_epochs = config.training.fit.num_epochs;
@@ -220,7 +219,11 @@ impl TaskProgram for LinkTask {
         args.adopt_sampler(saved, None, &mut config.training, data, world)?;
         adopt_targets(saved, config, data, world)?;
         *config = config.for_evaluation(data.part().meta())?;
-        choose_negatives(args, config, data)?;
+        if let Some(note) = choose_negatives(args, config, data)?
+            && world.rank() == 0
+        {
+            message!("{note}");
+        }
         Ok(<B as Compiles<LinkPrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
@@ -376,23 +379,33 @@ fn adopt_targets(
     Ok(())
 }
 
-/// Chooses the negatives that the dataset gives, if it gives some and the flags do not name others.
+/// Chooses the negatives that the dataset gives, if it gives some and the flags do not name others. Returns a note if the job
+/// cannot rank against them.
 fn choose_negatives(
     args: &TaskArgs<LinkTask>,
     config: &mut LinkTrainingConfig,
     graph: &DistGraph,
-) -> anyhow::Result<()> {
-    if !args.own.task.links.is_given("eval_negatives") && gives_negatives(config, graph)? {
-        config.eval_negatives = LinkEvaluation::Given;
+) -> anyhow::Result<Option<String>> {
+    if args.own.task.links.is_given("eval_negatives") || !gives_negatives(config, graph)? {
+        return Ok(None);
     }
-    Ok(())
+    let flag = if graph.is_client() {
+        "--servers"
+    } else if config.training.sampler.temporal.is_some() {
+        "--time-attr"
+    } else {
+        config.eval_negatives = LinkEvaluation::Given;
+        return Ok(None);
+    };
+    Ok(Some(format!(
+        "note: the dataset gives negatives, but an evaluation with {flag} ranks edges among {} sampled destinations \
+         (--eval-negatives sets their number)",
+        config.eval_negatives
+    )))
 }
 
-/// Returns true if the dataset gives negatives for all edge types to evaluate, and the job can rank against them.
+/// Returns true if the dataset gives negatives for all edge types to evaluate.
 fn gives_negatives(config: &LinkTrainingConfig, graph: &DistGraph) -> anyhow::Result<bool> {
-    if graph.is_client() || config.training.sampler.temporal.is_some() {
-        return Ok(false);
-    }
     let meta = graph.part().meta();
     let edge_types = target_edge_types(meta, config)?;
     Ok(edge_types.iter().all(|e| meta.edge_types[e.index()].negatives.iter().any(Option::is_some)))
