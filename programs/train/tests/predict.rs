@@ -399,12 +399,16 @@ fn layer_wise_evaluation_is_that_of_all_neighbors() {
     command.args(["--eval", "layer-wise", "--nproc-per-node", "2", "--num-epochs", "3", "--json"]);
     let trained = json_of(run(command.arg("--save-model").arg(&model)));
     let mut command = programs::train("node", &two.path);
-    command.args(["--json", "--nproc-per-node", "1", "--load-model"]).arg(&model);
+    command.args(["--json", "--nproc-per-node", "2", "--load-model"]).arg(&model);
     let output = run(&mut command);
     let evaluated = json_of(&output);
     let difference = evaluated["test_acc"].as_f64().expect("a score") - trained["test_acc"].as_f64().expect("a score");
     assert!(difference.abs() < 0.01, "{evaluated} after {trained}");
+    // Fan-outs of a training do not set the evaluation's on a small graph.
+    assert_eq!(stderr(&output).matches("since the graph is small").count(), 1, "{}", stderr(&output));
+    let output = succeeded(run(command.args(["--eval-num-neighbors", "1,1"])));
     assert!(!stderr(&output).contains("since the graph is small"), "{}", stderr(&output));
+    assert_ne!(json_of(&output)["test_acc"], evaluated["test_acc"]);
     let output = run(programs::train("node", &two.path).args(["--eval", "layer-wise", "--eval-num-neighbors", "5,3"]));
     assert_refused(&output, 2, &["--eval layer-wise reads all neighbors"]);
 }

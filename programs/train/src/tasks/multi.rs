@@ -381,7 +381,7 @@ impl TaskProgram for MultiTask {
         let network = &model_config.network;
         let settings = args.own.training.settings_of(network, network.graph.has_edge_features());
         check_flags(&args.given, saved.path, &settings)?;
-        args.choose_neighbors_of(saved, &mut config.training, data);
+        args.choose_neighbors_of(saved, &mut config.training, data, world);
         args.adopt_sampler(saved, open.outputs, &mut config.training, data, world)?;
         Ok(<B as Compiles<MultiPrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }

@@ -121,7 +121,7 @@ impl TaskProgram for NodeTask {
             saved.path,
             &args.own.training.settings_of(model_config, model_config.graph.has_edge_features()),
         )?;
-        args.choose_neighbors_of(saved, &mut config.training, data);
+        args.choose_neighbors_of(saved, &mut config.training, data, world);
         args.adopt_sampler(saved, open.outputs, &mut config.training, data, world)?;
         Ok(<B as Compiles<NodePrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }

@@ -17,6 +17,7 @@ use crate::saved_model::SavedModel;
 use crate::tasks::{CommonConfig, DataDescription, TaskArgs, TaskFlags, TaskJob, TaskProgram};
 use anyhow::bail;
 use clap::Args;
+use edgecut_cli::message;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::Precision;
@@ -29,6 +30,10 @@ use serde_json::json;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Says that `--num-neighbors` does not set the fan-outs of the evaluation.
+const READS_ALL_NEIGHBORS: &str =
+    "evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)";
 
 /// Flags of a task on a graph in parts. `S` are the flags of the task's own settings, and `O` of its objective.
 #[derive(Debug, Args, Serialize)]
@@ -199,17 +204,25 @@ where
             return None;
         }
         training.eval_num_neighbors = self.own.training.all_neighbors(&self.own.sampling, graph.part().meta())?;
-        let why = "evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)";
-        Some(why.to_owned())
+        Some(READS_ALL_NEIGHBORS.to_owned())
     }
 
     /// Gives an evaluation the neighborhoods of its flags if these decide: if they give fan-outs, or if the file of the model is
-    /// of an earlier version.
-    pub(super) fn choose_neighbors_of(&self, saved: &SavedModel<'_>, training: &mut TrainingConfig, graph: &DistGraph) {
+    /// of an earlier version. They decide as in a training, so that the command of a training evaluates its model alike.
+    pub(super) fn choose_neighbors_of(
+        &self,
+        saved: &SavedModel<'_>,
+        training: &mut TrainingConfig,
+        graph: &DistGraph,
+        world: &ProcessGroup,
+    ) {
         let is_old = saved.trained_on.as_ref().is_none_or(|trained_on| trained_on.sampler.is_none());
         let decides = is_old || self.given.is_given("num_neighbors");
         if decides && let Some(all) = self.own.training.all_neighbors(&self.own.sampling, graph.part().meta()) {
             training.eval_num_neighbors = all;
+            if world.rank() == 0 && !self.run.job.quiet {
+                message!("{READS_ALL_NEIGHBORS}");
+            }
         }
     }
 
