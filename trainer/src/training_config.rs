@@ -90,7 +90,7 @@ settings! {
         /// Encode the time between each edge and its seed in DIM values, cos(w t + b) with learned w and b (TGAT), as
         /// further features of edges. Needs --time-attr edge_time
         pub time_encoding: Option<usize> = None => Flag::new("DIM").checked(at_least_1);
-        /// Divide each feature row by its sum
+        /// Divide each feature row by its sum, or by 1 if the sum is less
         pub normalize_features: bool = false => Flag::switch();
         /// The number of batches that are prefetched concurrently.
         pub concurrency: usize = 4;

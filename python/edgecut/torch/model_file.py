@@ -134,8 +134,8 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
     path : path
         The file. Embeddings are stored in it.
     normalize_features : bool, default False
-        Tell ``train`` that a model of PyG was trained on features whose rows were divided by their sums
-        (PyG's ``NormalizeFeatures``, if the smallest feature is 0). A model of this module divides them itself.
+        Tell ``train`` that a model of PyG was trained on features whose rows were divided by their sums, or by 1 if the
+        sum is less (PyG's ``NormalizeFeatures``, if the least feature is 0). A model of this module divides them itself.
 
     Raises
     ------

@@ -24,3 +24,16 @@ pub(crate) fn normalize_rows(features: &mut [f32], dim: usize) {
         row.iter_mut().for_each(|value| *value /= sum);
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_divided_by_their_sums_or_by_1() {
+        // The sums are 4, 0.5, 0 and -2.
+        let mut rows = [1.0, 3.0, 0.25, 0.25, 0.0, 0.0, -3.0, 1.0];
+        normalize_rows(&mut rows, 2);
+        assert_eq!(rows, [0.25, 0.75, 0.25, 0.25, 0.0, 0.0, -3.0, 1.0]);
+    }
+}
