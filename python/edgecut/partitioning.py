@@ -60,7 +60,8 @@ def partition(
     seed : int, default 0
         The seed of every random choice.
     to_undirected : bool, default False
-        Add the missing reverse of every edge.
+        Add the missing reverse of every edge. Of several edges from one node to another, the first stays with its weight,
+        time and features.
     add_reverse_edges : bool, default False
         Add a reversed edge type for each edge type.
     split : str, optional

@@ -363,7 +363,8 @@ def open(
     num_threads : int, optional
         The number of threads that sample. The default is this process's share of the cores.
     to_undirected : bool, default False
-        Add the missing reverse of every edge of a dataset.
+        Add the missing reverse of every edge of a dataset. Of several edges from one node to another, the first stays with
+        its weight, time and features.
     split : str, optional
         The split scheme of a dataset, if it has several.
     encrypt : bool, default False

@@ -36,22 +36,17 @@ impl Dataset {
     pub fn to_undirected(&mut self) {
         assert!(self.labeled_type_within().is_none(), "reverses among labeled edges");
         for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
-            let keys = if edges.attributes.is_empty() {
-                both_directions(edges)
-            } else {
-                both_directions_with_attributes(edges)
-            };
-            edges.src = parallel::map(&keys, |&key| (key >> 32) as u32).into();
-            edges.dst = parallel::map(&keys, |&key| key as u32).into();
+            add_reverses(edges);
         }
     }
 
-    /// Like [`Dataset::to_undirected`], with the edges and their attributes in `space`.
+    /// Like [`Dataset::to_undirected`], with the edges and their attributes in `space`. Returns a sentence for each edge type
+    /// whose duplicates had weights, times or features.
     ///
     /// # Errors
     /// [`GraphError::Scratch`], [`GraphError::MemoryLimit`] for a node with more edges than the working memory has room
     /// for, and [`GraphError::Dataset`] for edges with labels.
-    pub fn to_undirected_in(&mut self, space: &Workspace) -> Result<(), GraphError> {
+    pub fn to_undirected_in(&mut self, space: &Workspace) -> Result<Vec<String>, GraphError> {
         if let Some(edges) = self.labeled_type_within() {
             let why = format!(
                 "edge type {} has labels, and adding reverses to it would merge edges with different labels: add a \
@@ -60,15 +55,27 @@ impl Dataset {
             );
             return Err(GraphError::Dataset { dataset: self.name.clone(), why });
         }
-        if !space.is_scratch() {
-            self.to_undirected();
-            return Ok(());
+        let mut merged = Vec::new();
+        for (at, edges) in self.edge_types.iter_mut().enumerate().filter(|(_, e)| e.src_type == e.dst_type) {
+            let has_values = edges.attributes.is_in_digests();
+            let num_merged = if space.is_scratch() {
+                undirected::add_reverses(space, edges, self.node_types[edges.src_type.index()].num_nodes)?
+            } else {
+                add_reverses(edges)
+            };
+            if has_values && num_merged > 0 {
+                merged.push((at, num_merged));
+            }
         }
-        let node_types = &self.node_types;
-        for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
-            undirected::add_reverses(space, edges, node_types[edges.src_type.index()].num_nodes)?;
+        let mut said = Vec::new();
+        for (at, num_merged) in merged {
+            said.push(format!(
+                "`to_undirected` keeps the first edge from one node to another, and the weights, times or features of \
+                 {num_merged} later edges of type {} are lost: combine these edges beforehand if they count",
+                self.edge_type_name(&self.edge_types[at])
+            ));
         }
-        Ok(())
+        Ok(said)
     }
 
     /// Returns the first edge type that has labels and joins a node type to itself.
@@ -167,6 +174,22 @@ impl Dataset {
     }
 }
 
+/// Adds the reverses of the edges of a type in memory. Returns the number of edges with attributes that were merged with an
+/// earlier one.
+fn add_reverses(edges: &mut EdgeData) -> usize {
+    let mut num_merged = 0;
+    let keys = if edges.attributes.is_empty() {
+        both_directions(edges)
+    } else {
+        let (keys, num_kept) = both_directions_with_attributes(edges);
+        num_merged = edges.src.len() - num_kept;
+        keys
+    };
+    edges.src = parallel::map(&keys, |&key| (key >> 32) as u32).into();
+    edges.dst = parallel::map(&keys, |&key| key as u32).into();
+    num_merged
+}
+
 /// Returns the edges in both directions, sorted and without duplicates.
 fn both_directions(edges: &EdgeData) -> Vec<u64> {
     let held_out = HeldOutPairs::new(&edges.held_out);
@@ -188,8 +211,9 @@ fn both_directions(edges: &EdgeData) -> Vec<u64> {
     keys
 }
 
-/// Like [`both_directions`] for edges with attributes, which are moved to the new order.
-fn both_directions_with_attributes(edges: &mut EdgeData) -> Vec<u64> {
+/// Like [`both_directions`] for edges with attributes, which are moved to the new order. Also returns the number of edges that
+/// are no added reverses.
+fn both_directions_with_attributes(edges: &mut EdgeData) -> (Vec<u64>, usize) {
     let held_out = HeldOutPairs::new(&edges.held_out);
     let src = &edges.src[..];
     let dst = &edges.dst[..];
@@ -205,10 +229,11 @@ fn both_directions_with_attributes(edges: &mut EdgeData) -> Vec<u64> {
     });
     parallel::sort_pairs(&mut keys);
     keys.dedup_by_key(|&mut (key, _)| key);
+    let num_kept = keys.iter().filter(|&&(_, at)| at < num_edges).count();
     // Both directions of an edge have the attributes at the edge's position.
     let positions: Vec<u64> = parallel::map(&keys, |&(_, at)| if at < num_edges { at } else { at - num_edges });
     edges.attributes = edges.attributes.select(&positions);
-    parallel::map(&keys, |&(key, _)| key)
+    (parallel::map(&keys, |&(key, _)| key), num_kept)
 }
 
 /// The pairs of nodes that held-out edges join, in either direction.

@@ -9,28 +9,30 @@ use bytemuck::{Pod, Zeroable};
 use std::marker::PhantomData;
 
 /// Does for one edge type what [`Dataset::to_undirected`](super::Dataset::to_undirected) does, with arrays in `space`:
-/// groups both directions by source, then sorts the destinations of each source.
-pub(super) fn add_reverses(space: &Workspace, edges: &mut EdgeData, num_nodes: usize) -> Result<(), GraphError> {
+/// groups both directions by source, then sorts the destinations of each source. Returns the number of edges with attributes that
+/// were merged with an earlier one.
+pub(super) fn add_reverses(space: &Workspace, edges: &mut EdgeData, num_nodes: usize) -> Result<usize, GraphError> {
     let held_out = HeldOutPairs::new(&edges.held_out);
     if edges.attributes.is_empty() {
         let rows = Groups::new_in(space, num_nodes, &BothDirections::<u32>::new(edges, &held_out))?;
         let rows = distinct(space, &rows, |a, b| a == b)?;
         edges.src = sources(space, &rows)?;
         edges.dst = rows.values;
-        return Ok(());
+        return Ok(0);
     }
     let rows = Groups::new_in(space, num_nodes, &BothDirections::<Reached>::new(edges, &held_out))?;
     // Of edges to the same destination, the one at the first position stays.
     let rows = distinct(space, &rows, |a, b| a.dst == b.dst)?;
     let num_edges = edges.src.len() as u64;
     let reached = &rows.values[..];
+    let num_kept = reached.iter().filter(|edge| edge.position() < num_edges).count();
     edges.src = sources(space, &rows)?;
     edges.dst = space.build(reached.len(), STEP, |range| Ok(reached[range].iter().map(|edge| edge.dst).collect()))?;
     let positions: Buffer<u64> = space.build(reached.len(), STEP, |range| {
         Ok(reached[range].iter().map(|edge| edge.position() % num_edges.max(1)).collect())
     })?;
     edges.attributes = edges.attributes.select_in(space, &positions)?;
-    Ok(())
+    Ok(num_edges as usize - num_kept)
 }
 
 /// Returns the sources and destinations of edges that are visited by source, sorted by (source, destination), in `space`.

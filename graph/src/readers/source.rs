@@ -121,7 +121,7 @@ pub struct Loaded {
     /// The dataset.
     pub dataset: Dataset,
     /// One sentence each about overlaps of training and held-out data that were removed, were allowed, or may be
-    /// intended, about edges without reverses, and about files that are not read.
+    /// intended, about edges without reverses, about merged edges with values, and about files that are not read.
     pub warnings: Vec<String>,
 }
 
@@ -183,7 +183,7 @@ pub fn prepare(loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys) -> R
     }
     warnings.extend(dataset.leave_out_unlabeled());
     if source.to_undirected {
-        dataset.to_undirected_in(&source.space)?;
+        warnings.extend(dataset.to_undirected_in(&source.space)?);
     }
     warnings.extend(settle_overlaps(&mut dataset, source)?);
     let is_asked = !source.add_reverse_edges && !source.to_undirected;

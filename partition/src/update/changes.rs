@@ -39,6 +39,8 @@ pub(super) struct ChangesOfParts {
     pub(super) direct_removals: Vec<usize>,
     /// True for each edge type whose latest edges are held out.
     pub(super) holds_out_latest: Vec<bool>,
+    /// One sentence each for the user.
+    pub(super) warnings: Vec<String>,
 }
 
 /// The parts to which changes are applied.
@@ -60,9 +62,7 @@ impl Changes {
         for (edge_type, rule) in std::mem::take(&mut self.held_out) {
             self.hold_out(known, Some(EdgeTypeId(edge_type as u16)), &rule, &mut holds_out_latest)?;
         }
-        if made.to_undirected {
-            self.add_reverses(space)?;
-        }
+        let warnings = if made.to_undirected { self.add_reverses(space)? } else { Vec::new() };
         if let Some([valid_fraction, test_fraction]) = made.hold_out_edges
             && self.rows.num_edges() > 0
         {
@@ -112,11 +112,11 @@ impl Changes {
             node_types.push(NodeUpdate { removed, rows, numbers });
         }
         let update = GraphUpdate { node_types, edge_types };
-        Ok(ChangesOfParts { update, direct_removals: direct, holds_out_latest })
+        Ok(ChangesOfParts { update, direct_removals: direct, holds_out_latest, warnings })
     }
 
-    /// Makes the new edges undirected.
-    fn add_reverses(&mut self, space: &Workspace) -> Result<(), PartitionError> {
+    /// Makes the new edges undirected. Returns sentences for the user.
+    fn add_reverses(&mut self, space: &Workspace) -> Result<Vec<String>, PartitionError> {
         // Ends are numbers of all nodes, of which the rows are a part.
         let mut nums_rows = Vec::with_capacity(self.rows.node_types.len());
         for ((rows, numbers), removed) in self.rows.node_types.iter_mut().zip(&self.numbers).zip(&self.removed_nodes) {

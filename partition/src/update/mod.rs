@@ -142,7 +142,7 @@ pub fn update(
     let UpdateOptions { space, overlap, skips_missing_edges, replaces, extra, keys } = options;
     let made = &meta.provenance;
     let known_parts = KnownParts { parts, meta, keys, space: &space };
-    let ChangesOfParts { update, direct_removals, holds_out_latest } = changes.for_parts(&known_parts)?;
+    let ChangesOfParts { update, direct_removals, holds_out_latest, mut warnings } = changes.for_parts(&known_parts)?;
     let mut nodes = Vec::with_capacity(meta.node_types.len());
     for (of_type, update) in meta.node_types.iter().zip(&update.node_types) {
         let before = of_type.book.num_nodes() as u64;
@@ -174,7 +174,7 @@ pub fn update(
     }
     let types = meta.edge_types.iter().zip(update.edge_types());
     let edges = types.map(|(of_type, update)| edge_counts(of_type, update)).collect();
-    let mut warnings = update.warnings().to_vec();
+    warnings.extend_from_slice(update.warnings());
     let mut were_ordered = Vec::with_capacity(meta.edge_types.len());
     for at in (0..meta.edge_types.len() as u16).map(EdgeTypeId) {
         were_ordered.push(time_order::num_misordered(parts, at) == Some(0));

@@ -244,7 +244,8 @@ pub(crate) struct PartitionArgs {
     #[arg(long, alias = "split_nodes", value_name = "[by-time:]TRAIN,VALID,TEST[,SEED]", value_parser = NodeSplit::parse)]
     #[arg(conflicts_with_all = ["conf", "split"])]
     split_nodes: Option<NodeSplit>,
-    /// Add the missing reverse of every edge.
+    /// Add the missing reverse of every edge. Of several edges from one node to another, the first
+    /// stays with its weight, time and features.
     #[arg(long, aliases = ["to_undirected", "undirected"])]
     to_undirected: bool,
     /// Add a reversed edge type named `rev_NAME` for each edge type NAME: for heterogeneous graphs.

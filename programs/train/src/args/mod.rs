@@ -180,7 +180,8 @@ pub(crate) struct WholeArgs {
     /// Split scheme to use if the dataset has several
     #[arg(long, value_name = "SCHEME")]
     pub(crate) split: Option<String>,
-    /// Add the reverse of each edge, unless the graph has it
+    /// Add the reverse of each edge, unless the graph has it. Of several edges from one node to another, the first
+    /// stays with its weight, time and features
     #[arg(long)]
     pub(crate) to_undirected: bool,
     /// For each edge type add a type `rev_NAME` with its edges reversed; for graphs with several node or edge types
