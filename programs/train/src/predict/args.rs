@@ -12,6 +12,8 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args, Serialize)]
+// Servers compute no predictions, and `checks` refuses the flag with a remedy.
+#[command(mut_arg("servers", |arg| arg.hide(true)))]
 pub(crate) struct PredictArgs {
     // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
@@ -38,7 +40,8 @@ pub(crate) struct PredictArgs {
     pub(crate) edges: Option<EdgeSelection>,
     /// Write the inputs that each prediction of a node, with --edges of an edge, or with --graphs of a graph, rests on, instead
     /// of predictions: features and learned embeddings of the nodes of its neighborhood, and features of edges, with their
-    /// contributions (integrated gradients). Without --num-neighbors, neighborhoods are the same as in predictions
+    /// contributions (integrated gradients). Neighborhoods are the same as in predictions, unless neighbors are sampled
+    /// (--num-neighbors, models of --time-attr or --weighted): then they are drawn anew
     #[arg(long, help_heading = "Prediction")]
     pub(crate) explain: bool,
     /// --explain: the most rows of each kind per node, edge or graph: nodes, features of nodes, edges, features of edges [default:
