@@ -56,7 +56,8 @@ impl LabelProbe {
         self.texts.extend(later.texts);
     }
 
-    /// Returns the rule for the labels. Texts that are not all numbers become classes in their order.
+    /// Returns the rule for the labels. Texts that are not all numbers become classes in the order of
+    /// their bytes.
     pub(super) fn rule(self) -> LabelRule {
         if self.are_numbers { LabelRule::Numbers } else { LabelRule::of_names(self.texts.into_iter().collect()) }
     }
@@ -104,5 +105,25 @@ impl LabelRule {
                 classes.get(name).copied().ok_or_else(|| format!("the label {name:?} is not one of the known classes"))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::StringArray;
+
+    #[test]
+    fn classes_are_in_the_order_of_the_bytes_of_their_names() {
+        let names = ["no", "Yes", "10", "9", "yes", "-1"];
+        let cells = LabelCells::Texts(StringArray::from(names.to_vec()));
+        let mut probe = LabelProbe::default();
+        for row in 0..names.len() {
+            probe.add(Some(&cells), row).expect("a label");
+        }
+        let rule = probe.rule();
+        let expected = ["10", "9", "Yes", "no", "yes"].map(String::from);
+        assert_eq!(rule.names(), Some(&expected[..]));
+        assert_eq!((rule.class(&cells, 1), rule.class(&cells, 5)), (Ok(2), Ok(-1)));
     }
 }

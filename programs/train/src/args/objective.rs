@@ -31,7 +31,8 @@ pub(crate) struct ObjectiveArgs {
     #[serde(serialize_with = "as_text_if_given")]
     threshold: Option<Threshold>,
     /// The one of two classes that roc-auc, average-precision, --threshold and curves are about: its name in the tables, or
-    /// 0 or 1. Saved models keep it [default: the second one, which is the last name in the alphabet]
+    /// 0 or 1. Saved models keep it [default: the second one in the order of bytes, in which capital letters come before small
+    /// ones]
     #[arg(long, value_name = "CLASS")]
     positive_class: Option<String>,
     /// Divide logits by the temperature with the highest likelihood on the validation data, for probabilities. Saved models

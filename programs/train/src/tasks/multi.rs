@@ -55,7 +55,7 @@ pub(crate) struct TargetsArgs {
     #[arg(long, value_name = "TARGET=best-f1|P;…", value_parser = target_threshold)]
     target_threshold: Option<String>,
     /// The ones of two classes that scores and thresholds of targets are about, separated by semicolons: their names in the
-    /// tables, or 0 or 1 [default: the second ones, which are the last names in the alphabet]
+    /// tables, or 0 or 1 [default: the second ones in the order of bytes, in which capital letters come before small ones]
     #[arg(long, value_name = "TARGET=CLASS;…", value_parser = target_positive_class)]
     target_positive_class: Option<String>,
     /// Targets whose logits are divided by the temperature with the highest likelihood on the validation data
