@@ -48,8 +48,8 @@ settings! {
         /// Node representations that the output layer reads [default: last]
         pub readout: Option<Readout> = None => Flag::new("READOUT");
         /// Add a dense layer from the features to --hidden-channels before the first convolution, and a dense layer to the
-        /// classes after the last one. Models of heterogeneous graphs and rgcn always have both; train link always has the
-        /// first
+        /// classes after the last one. Always both for heterogeneous graphs, rgcn, hgt, embedding, nodes with embeddings and
+        /// train multi; always the first for train link and edge
         pub encoder_decoder: bool = false => Flag::switch();
         /// Aggregation of the messages that a node receives over different edge types; rgcn always sums
         pub relation_aggregation: RelationAggregation = RelationAggregation::Sum => Flag::new("sum|mean");

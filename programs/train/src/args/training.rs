@@ -48,8 +48,8 @@ pub(crate) struct TrainingArgs {
     /// "cites=15,10;5,5"
     #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) num_neighbors: NumNeighborsArg,
-    /// Fan-outs of validation and test [default: for train node on a small graph, all neighbors; otherwise
-    /// --num-neighbors]
+    /// Fan-outs of validation and test [default: for train node and multi, all neighbors if this reads at most 20 million
+    /// edges, without --weighted, --disjoint, --time-attr and fan-outs by type; otherwise --num-neighbors]
     #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
     /// Evaluation: batches with the fan-outs of --eval-num-neighbors (sampled), or each layer over all nodes with all
