@@ -28,7 +28,7 @@ settings! {
         pub lr_step: Option<u64> = None => Flag::new("N").training_only();
         /// Factor of each change of a step schedule or on a plateau [default: 0.5, on a plateau 0.1]
         pub lr_gamma: Option<f64> = None => Flag::new("G").checked(not_negative).training_only();
-        /// Validations without a better metric before the learning rate falls on a plateau [default: 10]
+        /// Validations without a better metric that keep the learning rate on a plateau. It falls after one more [default: 10]
         pub lr_patience: Option<u64> = None => Flag::new("N").training_only();
         /// Steps over which the learning rate rises linearly at the start
         pub warmup_steps: u64 = 0 => Flag::new("N").training_only();

@@ -34,7 +34,7 @@ words!(
     Constant = "constant": "The same rate in all epochs",
     Step = "step": "Multiplied by --lr-gamma every --lr-step epochs",
     Cosine = "cosine": "Falling to 0 along half a cosine",
-    Plateau = "plateau": "Multiplied by --lr-gamma when --lr-patience validations have not improved the metric, or with \
+    Plateau = "plateau": "Multiplied by --lr-gamma when more than --lr-patience validations have not improved the metric, or with \
         --protocol best-mean-epoch the training loss",
 );
 

@@ -50,8 +50,8 @@ settings! {
         pub negatives: NegativeDistribution = NegativeDistribution::Uniform => Flag::new("NEGATIVES").training_only();
         /// Use the same negatives for all edges of a batch, which makes large --num-negatives cheap
         pub shared_negatives: bool = false => Flag::switch().training_only();
-        /// With --shared-negatives: also use the end nodes of the other edges of the batch as negatives. The source of the
-        /// edge and destinations that an edge of the batch connects it to are excluded
+        /// With --shared-negatives: also use the end nodes of the other edges of the batch as negatives. Destinations that an
+        /// edge of the batch connects to the source are excluded, and with --decoder dot also the source of the edge
         pub in_batch_negatives: bool = false => Flag::switch().requires("shared_negatives").training_only();
         // Yi et al., "Sampling-bias-corrected neural modeling for large corpus item recommendations", RecSys 2019.
         /// With --in-batch-negatives and --loss softmax: correct the scores of negatives by the probability that they are

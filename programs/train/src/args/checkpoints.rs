@@ -17,8 +17,8 @@ pub(crate) struct CheckpointArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "load_model")]
     #[serde(serialize_with = "is_given")]
     pub(crate) checkpoint_dir: Option<PathBuf>,
-    /// Distance between two checkpoints, for example 1epoch, 50steps, 10min or 90s
-    #[arg(long, value_name = "N(epochs|steps|min|s)", default_value = "1epoch", requires = "checkpoint_dir")]
+    /// Distance between two checkpoints, for example 1epoch, 50steps, 2h, 10min or 90s
+    #[arg(long, value_name = "N(epochs|steps|h|min|s)", default_value = "1epoch", requires = "checkpoint_dir")]
     #[serde(serialize_with = "as_text")]
     pub(crate) checkpoint_every: Cadence,
     /// Number of checkpoints to keep
