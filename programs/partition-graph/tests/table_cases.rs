@@ -213,7 +213,7 @@ fn bad_rows_are_dropped_and_counted() {
         ("no id", 1),
         ("the id of an earlier row", 1),
         ("a feature that is not a finite number", 2),
-        ("an id in a split file that does not exist", 1),
+        ("an entry of a split file that cannot be used", 1),
     ];
     assert_eq!(counts, expected);
     let note = "dropped 2 rows of nodes[0] with a feature that is not a finite number (25.0 % of 8)";

@@ -133,7 +133,7 @@ impl fmt::Display for BadKind {
             Self::Time => "a time that is missing or cannot be read",
             Self::Weight => "a weight that is negative, too small or not a finite number",
             Self::Split => "no value for the split",
-            Self::SplitId => "an id in a split file that does not exist",
+            Self::SplitId => "an entry of a split file that cannot be used",
         })
     }
 }
