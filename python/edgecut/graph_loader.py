@@ -60,7 +60,7 @@ class GraphDataLoader(EpochLoader):
     ================ ================ ===================================================================
     ``x``            float32 [N, F]   features of nodes, followed by their one-hot labels
     ``edge_index``   int64 [2, E]     sources and targets, numbered in the batch, by target
-    ``edge_attr``    float32 [E, L]   one-hot labels of edges, if there are any
+    ``edge_attr``    float32 [E, L]   features of edges, then their one-hot labels, if any
     ``y``            int64 [G]        classes of the graphs
     ``y``            float32 [G, T]   numbers to predict, if the graphs have these and no classes
     ``batch``        int64 [N]        position of each node's graph
