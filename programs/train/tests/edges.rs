@@ -326,7 +326,7 @@ fn flags_and_models_that_do_not_fit_are_named() {
             &nodes.path,
             "nodes",
             [&edges[..], &["--num-neighbors", "5,3", "--format", "csv"]].concat(),
-            "a model for edges",
+            "the model is for nodes: leave out --edges",
         ),
         (&parts.path, "edges", [&edges[..], &["--num-neighbors", "5", "--format", "csv"]].concat(), "2 layers"),
     ] {

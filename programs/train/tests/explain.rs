@@ -267,7 +267,7 @@ fn impossible_explanations_are_refused() {
         (&["--explain", "--format", "csv", "--output", "logit"], "leave out --output"),
         (&["--explain-top", "3"], "--explain-top applies to --explain"),
         (&["--explain", "--format", "csv", "--gather"], "--gather applies to"),
-        (&["--explain", "--format", "csv", "--edges", "all"], "--edges needs a model for edges"),
+        (&["--explain", "--format", "csv", "--edges", "all"], "the model is for nodes: leave out --edges"),
         (&["--explain", "--format", "csv", "--explain-output", "10"], "there is no output 10: the model has 10"),
         (&["--explain", "--format", "csv", "--num-neighbors", "3"], "the model has 2 layers"),
     ] {

@@ -1,6 +1,7 @@
 //! Checks of the flags of `train predict` against each other.
 
 use super::args::{Format, PredictArgs, Rows};
+use super::model::unfit;
 use super::request::Request::{self, Edges, Explanations, GraphExplanations, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
 use crate::tasks::TaskEntry;
@@ -58,21 +59,22 @@ pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--gather: --format npy is always one file: leave out --gather, or use --format csv or parquet"
     } else if request.reads_parts() && args.part.server_list().is_some() {
         "--servers: predictions need the parts on the nodes that compute: give --dataset-root-dir"
-    } else if [Nodes, Explanations].contains(&request) && !reads_parts(args) {
-        "--load-model: the model is for whole graphs: add --graphs all, and --dataset with the name of the set of \
-         graphs"
+    } else if request.reads_parts() {
+        return check_task(args);
     } else {
         return Ok(());
     };
     bail!(UsageError(wrong.into()))
 }
 
-/// Returns false if this process can read the model, and its task reads no graph in parts. A process that cannot read it
-/// finds out when rank 0 has sent it.
-fn reads_parts(args: &PredictArgs) -> bool {
+/// Checks that the task of the model reads a graph in parts. A process that cannot read the model finds out when rank 0 has
+/// sent it.
+fn check_task(args: &PredictArgs) -> anyhow::Result<()> {
     let saved = read_network(&args.load_model).and_then(|bytes| SavedTask::of_file(&bytes, &args.load_model));
-    let Ok(saved) = saved else { return true };
-    TaskEntry::named(&saved.task).is_none_or(|task| task.reads_parts)
+    match saved.ok().and_then(|saved| TaskEntry::named(&saved.task)) {
+        Some(task) if !task.reads_parts => bail!(unfit(args, task)),
+        _ => Ok(()),
+    }
 }
 
 /// Returns true if a flag of sampled neighbors is given.

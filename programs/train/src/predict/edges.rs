@@ -2,27 +2,22 @@
 
 use super::args::{EdgeSelection, PredictArgs};
 use super::class_names::ClassNames;
+use super::done::{Done, in_graph};
 use super::edge_names::EdgeNames;
 use super::failure::Failure;
 use super::files::{Columns, NamedColumns, Table, USER_ID, stem_of_rank};
-use super::model::{Opened, model_of, open};
+use super::model::open;
 use super::values::Values;
-use super::{PredictFlags, prepare_out, print};
-use crate::exit::UsageError;
 use crate::id_map_file::{UserColumn, UserIds};
-use crate::job::graph_session::{self, GraphSession};
-use crate::job::labels::WantedLabels;
+use crate::job::graph_session::GraphSession;
 use crate::job::process_role::Rank;
-use crate::tasks::Open;
-use crate::tasks::edge::EdgeTask;
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistGraph, NodeFields};
-use edgecut_graph::{NodeTypeId, Part};
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::edge::{EdgeOutputs, EdgePredictionConfig};
-use edgecut_trainer::models::EdgeModelConfig;
-use serde::Serialize;
+use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,22 +28,11 @@ pub(super) const NO_FAN_OUTS: &str = "the model file does not say the fan-outs o
 const IDS: &[&str] = &["src_id", "dst_id"];
 
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
-    let old = prepare_out(args, rank)?;
-    let flags = PredictFlags { args, listed: None };
-    graph_session::run(&args.job, &args.part, rank, WantedLabels::First, &flags, |job| {
+    in_graph(args, rank, None, |job| {
         let start = Instant::now();
-        let num_edges = write::<B>(args, job, device)?;
-        let seconds = start.elapsed().as_secs_f64();
-        if job.world.rank() == 0 {
-            let text = format!(
-                "predictions for {num_edges} edges in {}, computed in {seconds:.2} s",
-                args.given_out().display()
-            );
-            print(args, &EdgesResult { out: args.given_out(), edges: num_edges, compute_seconds: seconds }, &text)?;
-        }
-        Ok(())
-    })?;
-    old.remove()
+        let edges = write::<B>(args, job, device)?;
+        Ok(Done::new(format!("predictions for {edges} edges"), json!({ "edges": edges }), Some(start.elapsed())))
+    })
 }
 
 /// Computes and writes the rows of this rank's edges. Returns the number of edges over all ranks.
@@ -59,25 +43,22 @@ fn write<B: TrainingBackend>(
 ) -> anyhow::Result<u64> {
     let graph = job.graph.clone();
     let meta = graph.part().meta();
-    let Opened { saved, model, sampler } = open::<B>(args, Some(meta), job.world, device)?;
-    let Some(Open { model, config, embeddings, outputs: Some(outputs) }) = model_of::<EdgeTask, B>(model) else {
-        bail!(UsageError(format!(
-            "--edges needs a model for edges, which {} is not: load a model of train edge",
-            args.load_model.display()
-        )));
-    };
-    let decision = saved.decision();
-    let columns = Columns::of_outputs(IDS, args.output, outputs, config.num_outputs)?;
-    let ends = End::of_edges(args, &graph, &config)?;
-    let classes = if columns.has_classes() { ClassNames::of_edges(args, meta, config.edge_type)? } else { None };
+    let opened = open::<B>(args, Some(meta), job.world, device)?;
+    let (model, config) = opened.of_edges()?;
+    let decision = opened.saved.decision();
+    let edge_type = config.edge_type;
+    let width = config.num_outputs;
+    let columns = Columns::of_outputs(IDS, args.output, opened.outputs()?, width)?;
+    let ends = End::of_edges(args, &graph, edge_type)?;
+    let classes = if columns.has_classes() { ClassNames::of_edges(args, meta, edge_type)? } else { None };
     let (columns, classes) = columns.named_by(classes);
     let mut more: NamedColumns = Vec::new();
-    let names = EdgeNames::of_type(&graph, config.edge_type);
+    let names = EdgeNames::of_type(&graph, edge_type);
     more.extend(names.as_ref().map(|names| (USER_ID, names.empty())));
     for (end, name) in ends.iter().zip(["src", "dst"]) {
         more.extend(end.users.as_ref().map(|users| (name, users.empty())));
     }
-    if meta.edge_types[config.edge_type.index()].has_times {
+    if meta.edge_types[edge_type.index()].has_times {
         more.push(("time", UserColumn::Numbers(Vec::new())));
     }
     ClassNames::add_to(classes.as_ref(), &mut more);
@@ -87,19 +68,19 @@ fn write<B: TrainingBackend>(
     let mut failure = Failure::default();
     let mut visit = |found: EdgeOutputs| {
         num_edges += found.src.len() as u64;
-        let values = Values::of(found.outputs, config.num_outputs, columns.form, &decision);
+        let values = Values::of(found.outputs, width, columns.form, &decision);
         let rows = EdgeRows { src: found.src, dst: found.dst, positions: found.positions, times: found.times };
         failure.keep(append(&mut file, (&graph, &ends, names.as_ref()), rows, classes.as_ref(), &values))
     };
     let request = EdgePredictionConfig {
         split: args.edges.and_then(EdgeSelection::split),
-        sampler: sampler.context(NO_FAN_OUTS)?,
+        sampler: opened.sampler.clone().context(NO_FAN_OUTS)?,
         batch_size: args.batch_size.unwrap_or(1024) as usize,
         seed: args.seed.unwrap_or(0),
         prefetch_bytes: args.memory_bytes as usize,
     };
-    let done =
-        B::predict_edges((&graph, job.world), (&model, &config), (&embeddings).into(), &request, device, &mut visit);
+    let job_of = (&graph, &mut *job.world);
+    let done = B::predict_edges(job_of, (model, config), opened.embeddings(), &request, device, &mut visit);
     failure.or(done)?;
     let mut total = [num_edges];
     job.world.all_reduce(&mut total, ReduceOp::Sum)?;
@@ -121,8 +102,8 @@ struct End {
 
 impl End {
     /// Returns the sources and the destinations of the model's edges.
-    fn of_edges(args: &PredictArgs, graph: &DistGraph, config: &EdgeModelConfig) -> anyhow::Result<[Self; 2]> {
-        let edges = graph.part().edges(config.edge_type);
+    fn of_edges(args: &PredictArgs, graph: &DistGraph, edge_type: EdgeTypeId) -> anyhow::Result<[Self; 2]> {
+        let edges = graph.part().edges(edge_type);
         Ok([Self::new(args, graph, edges.src_type)?, Self::new(args, graph, edges.dst_type)?])
     }
 
@@ -177,12 +158,4 @@ fn append(
     more.extend(classes.map(|classes| classes.of(values)));
     let ids = [ends[0].original_ids(node, &src)?, ends[1].original_ids(node, &dst)?];
     file.push(&[&ids[0], &ids[1]], &more, values)
-}
-
-/// The result that `--json` prints.
-#[derive(Serialize)]
-struct EdgesResult<'a> {
-    out: &'a Path,
-    edges: u64,
-    compute_seconds: f64,
 }

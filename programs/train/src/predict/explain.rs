@@ -2,41 +2,36 @@
 
 use super::args::PredictArgs;
 use super::class_names::ClassNames;
+use super::done::{Done, in_graph};
 use super::edge_names::EdgeNames;
 use super::edges::NO_FAN_OUTS;
 use super::failure::Failure;
 use super::feature_names::FeatureNames;
 use super::files::{Columns, NamedColumns, Table, USER_ID, ValueShape};
-use super::model::{Opened, model_of, open};
+use super::model::open;
 use super::node_names::{FoundNames, NodeNames};
-use super::nodes::node_type_of;
 use super::progress::Progress;
 use super::selection::{Selection, Splits};
 use super::values::{Form, Values};
-use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
 use crate::id_map_file::UserColumn;
-use crate::job::graph_session::{self, GraphSession};
-use crate::job::labels::WantedLabels;
+use crate::job::graph_session::GraphSession;
 use crate::job::process_role::Rank;
-use crate::saved_model::OpenModel;
-use crate::tasks::Open;
-use crate::tasks::edge::EdgeTask;
-use crate::tasks::node::NodeTask;
+use crate::saved_model::Predictions;
 use anyhow::{Context, bail};
-use edgecut_cli::message;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, Fanout, SamplerConfig};
 use edgecut_graph::NodeTypeId;
-use edgecut_trainer::TrainingBackend;
-use edgecut_trainer::inference::{Contribution, ExplainedInput, Explanation, ExplanationConfig, PredictionJob};
+use edgecut_trainer::inference::{
+    Contribution, ExplainedInput, Explanation, ExplanationConfig, ExplanationVisitor, PredictionJob,
+};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Decision;
+use edgecut_trainer::{TrainError, TrainingBackend};
 use parquet::data_type::ByteArray;
 use serde::Serialize;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The name of the file, without its format.
 const STEM: &str = "explanations";
@@ -47,23 +42,16 @@ const LARGE_GAP: f64 = 0.02;
 
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let selection = Selection::read(args)?;
-    let old = prepare_out(args, rank)?;
-    let flags = PredictFlags { args, listed: selection.checksum() };
-    let labels = WantedLabels::OfPrediction { targets: &args.target, model: &args.load_model };
-    graph_session::run(&args.job, &args.part, rank, labels, &flags, |job| {
+    in_graph(args, rank, selection.checksum(), |job| {
         let start = Instant::now();
         let progress = Progress::new(&args.job, job.world.rank());
-        let found = match args.edges {
-            Some(_) => of_edges::<B>(args, job, &progress, device)?,
-            None => of_nodes::<B>(args, &selection, job, &progress, device)?,
+        let (what, found) = match args.edges {
+            Some(_) => ("edges", of_edges::<B>(args, job, &progress, device)?),
+            None => ("nodes", of_nodes::<B>(args, &selection, job, &progress, device)?),
         };
         progress.finish();
-        if job.world.rank() == 0 {
-            found.report(args, start.elapsed().as_secs_f64())?;
-        }
-        Ok(())
-    })?;
-    old.remove()
+        Ok(found.done(what, start.elapsed()))
+    })
 }
 
 /// Explains the predictions of the selected nodes.
@@ -76,24 +64,16 @@ fn of_nodes<B: TrainingBackend>(
 ) -> anyhow::Result<Found> {
     let graph = job.graph.clone();
     let meta = graph.part().meta();
-    let Opened { saved, model, sampler } = open::<B>(args, Some(meta), job.world, device)?;
-    if let [first, _, ..] = &model.targets()[..] {
+    let opened = open::<B>(args, Some(meta), job.world, device)?;
+    let Predictions::Nodes(model, config, targets) = opened.model.predictions() else { bail!(opened.unfit()) };
+    if let [first, _, ..] = &targets[..] {
         bail!(UsageError(format!(
             "--explain explains the predictions of one target: choose one of the model {} by --target, such as {}",
             args.load_model.display(),
             first.saved.name
         )));
     }
-    let classified = model.classified().and_then(|_| node_type_of(args, meta, &*model as &dyn OpenModel<B>));
-    let (Some(Open { model, config, embeddings, outputs }), Some(node_type)) =
-        (model_of::<NodeTask, B>(model), classified)
-    else {
-        bail!(UsageError(format!(
-            "--explain explains predictions of nodes, with --edges of edges, and with --graphs of graphs, which {} does not make: load a model of \
-             train node, of train edge with --edges, or of train graph with --graphs",
-            args.load_model.display()
-        )));
-    };
+    let node_type = config.outputs.first().context("the model has no outputs")?.node_type;
     let root = args.part.dataset_root_dir.as_deref();
     let listed = selection.listed(node_type, root, job)?;
     let ids = match selection.ids(listed, &graph, node_type, Splits::OfGraph, job.world)? {
@@ -104,7 +84,11 @@ fn of_nodes<B: TrainingBackend>(
         bail!("--nodes {}: there are no such nodes", args.nodes);
     }
     let nodes = graph.handle().block_on(graph.find_originals(node_type, &ids))?;
-    let sampler = sampler.unwrap_or_else(|| SamplerConfig::new(vec![Fanout::All; config.num_layers]));
+    let sampler = match &opened.sampler {
+        Some(sampler) => sampler.clone(),
+        None => SamplerConfig::new(vec![Fanout::All; config.num_layers]),
+    };
+    let outputs = opened.model.outputs();
     let classes = match outputs {
         Some(OutputKind::Classes(_)) => ClassNames::of_nodes(args, meta, node_type)?,
         _ => None,
@@ -112,14 +96,10 @@ fn of_nodes<B: TrainingBackend>(
     let targets =
         Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], edges: None, classes };
     let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
-    let mut failure = Failure::default();
-    let request = request(args, sampler, saved.decision_of_nodes(outputs)?);
-    let prediction = PredictionJob { graph: &graph, world: job.world, device, progress };
-    let done =
-        B::explain_nodes(prediction, (&model, &config), (&embeddings).into(), nodes, &request, &mut |found, world| {
-            failure.keep(file.push(&found, world))
-        });
-    failure.or(done)?;
+    let request = request(args, sampler, opened.saved.decision_of_nodes(outputs)?);
+    let prediction = PredictionJob { graph: &graph, world: &mut *job.world, device, progress };
+    let model = (model, config);
+    file.fill(|visit| B::explain_nodes(prediction, model, opened.embeddings(), nodes, &request, visit))?;
     file.finish(job.world)
 }
 
@@ -132,31 +112,22 @@ fn of_edges<B: TrainingBackend>(
 ) -> anyhow::Result<Found> {
     let graph = job.graph.clone();
     let meta = graph.part().meta();
-    let Opened { saved, model, sampler } = open::<B>(args, Some(meta), job.world, device)?;
-    let Some(Open { model, config, embeddings, outputs }) = model_of::<EdgeTask, B>(model) else {
-        bail!(UsageError(format!(
-            "--edges needs a model for edges, which {} is not: load a model of train edge, or leave out --edges",
-            args.load_model.display()
-        )));
-    };
-    let classes = match outputs {
-        Some(OutputKind::Classes(_)) => ClassNames::of_edges(args, meta, config.edge_type)?,
+    let opened = open::<B>(args, Some(meta), job.world, device)?;
+    let model = opened.of_edges()?;
+    let edge_type = model.1.edge_type;
+    let classes = match opened.model.outputs() {
+        Some(OutputKind::Classes(_)) => ClassNames::of_edges(args, meta, edge_type)?,
         _ => None,
     };
-    let of_type = graph.part().edges(config.edge_type);
+    let of_type = graph.part().edges(edge_type);
     let names = vec![("src", of_type.src_type), ("dst", of_type.dst_type)];
-    let edges = EdgeNames::of_type(&graph, config.edge_type);
+    let edges = EdgeNames::of_type(&graph, edge_type);
     let targets = Targets { ids: &["src_id", "dst_id", "output", "rank"], names, edges, classes };
     let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
-    let mut failure = Failure::default();
-    let request = request(args, sampler.context(NO_FAN_OUTS)?, saved.decision());
+    let request = request(args, opened.sampler.clone().context(NO_FAN_OUTS)?, opened.saved.decision());
     let split = args.edges.and_then(|edges| edges.split());
-    let prediction = PredictionJob { graph: &graph, world: job.world, device, progress };
-    let done =
-        B::explain_edges(prediction, (&model, &config), (&embeddings).into(), split, &request, &mut |found, world| {
-            failure.keep(file.push(&found, world))
-        });
-    failure.or(done)?;
+    let prediction = PredictionJob { graph: &graph, world: &mut *job.world, device, progress };
+    file.fill(|visit| B::explain_edges(prediction, model, opened.embeddings(), split, &request, visit))?;
     if file.found.targets == 0 {
         bail!("--edges: the graph has no such edges of the model's type: choose another split, or all");
     }
@@ -271,8 +242,18 @@ impl ExplanationFile {
         self.nodes.iter().any(Option::is_some)
     }
 
+    /// Appends the rows of the explanations that `explain` gives to its visitor. Every rank must call this.
+    pub(super) fn fill(
+        &mut self,
+        explain: impl FnOnce(&mut ExplanationVisitor<'_>) -> Result<(), TrainError>,
+    ) -> anyhow::Result<()> {
+        let mut failure = Failure::default();
+        let done = explain(&mut |found, world| failure.keep(self.push(&found, world)));
+        failure.or(done)
+    }
+
     /// Appends the rows of explanations. Every rank must call this with the same explanations.
-    pub(super) fn push(&mut self, explanations: &[Explanation], world: &mut ProcessGroup) -> anyhow::Result<()> {
+    fn push(&mut self, explanations: &[Explanation], world: &mut ProcessGroup) -> anyhow::Result<()> {
         let found = self.find_names(explanations, world)?;
         for explanation in explanations {
             self.found.add(explanation);
@@ -430,13 +411,11 @@ fn kind(contribution: &Contribution) -> &'static str {
 
 /// The result that `--json` prints.
 #[derive(Serialize)]
-struct ExplainResult<'a> {
-    out: &'a Path,
+pub(super) struct ExplainResult {
     explained: u64,
     rows: u64,
     /// The largest error of the sum of the contributions to a score, relative to the largest change of a score.
     largest_gap: f64,
-    compute_seconds: f64,
 }
 
 impl Found {
@@ -452,29 +431,23 @@ impl Found {
         self.largest_error = self.largest_error.max((explanation.sum - change).abs());
     }
 
-    pub(super) fn report(&self, args: &PredictArgs, compute_seconds: f64) -> anyhow::Result<()> {
+    /// Returns the result for targets of a kind.
+    pub(super) fn done(&self, what: &str, time: Duration) -> Done<ExplainResult> {
         let Self { targets, rows, not_finite, largest_change, largest_error } = *self;
         let largest_gap = if largest_change > 0.0 { largest_error / largest_change } else { 0.0 };
-        let what = match (&args.graphs, args.edges) {
-            (Some(_), _) => "graphs",
-            (None, Some(_)) => "edges",
-            (None, None) => "nodes",
-        };
+        let result = ExplainResult { explained: targets, rows, largest_gap };
+        let mut done = Done::new(format!("explanations of {targets} {what}"), result, Some(time));
+        done.details = format!(", {rows} rows");
         if largest_gap > LARGE_GAP {
-            message!(
-                "note: contributions add up to the changes of scores with errors of up to {:.1} % of the largest change: \
+            done.notes.push(format!(
+                "contributions add up to the changes of scores with errors of up to {:.1} % of the largest change: \
                  raise --explain-steps",
                 100.0 * largest_gap
-            );
+            ));
         }
         if not_finite > 0 {
-            message!("note: the scores or contributions of {not_finite} {what} are not finite numbers");
+            done.notes.push(format!("the scores or contributions of {not_finite} {what} are not finite numbers"));
         }
-        let text = format!(
-            "explanations of {targets} {what} in {}, {rows} rows, computed in {compute_seconds:.2} s",
-            args.given_out().display()
-        );
-        let out = args.given_out();
-        print(args, &ExplainResult { out, explained: targets, rows, largest_gap, compute_seconds }, &text)
+        done
     }
 }

@@ -1,19 +1,17 @@
 //! Predictions, probabilities, logits and embeddings of whole graphs.
 
 use super::args::{Format, PredictArgs, Rows};
+use super::done::{Done, in_job};
 use super::files::{Columns, write_ids};
 use super::ids::{Ids, check_ids};
-use super::model::{Opened, model_of, open};
+use super::model::{Opened, open};
 use super::ordered_rows::OrderedRows;
 use super::values::class_or_none;
-use super::{PredictFlags, prepare_out, print};
-use crate::exit::UsageError;
+use crate::job::Job;
 use crate::job::process_role::Rank;
-use crate::job::{self, Job};
 use crate::run_page::percent;
-use crate::tasks::Open;
-use crate::tasks::graph::{GraphTask, load};
-use anyhow::{Context, bail};
+use crate::tasks::graph::load;
+use anyhow::Context;
 use edgecut_cluster::{Cluster, ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::GraphDataset;
@@ -24,7 +22,7 @@ use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Decision;
 use serde::Serialize;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -35,12 +33,10 @@ const DEFAULT_DIR: &str = "data";
 
 /// The result that `--json` prints.
 #[derive(Serialize)]
-struct GraphsResult<'a> {
-    out: &'a Path,
+struct GraphsResult {
     graphs: usize,
     /// The accuracy over the written graphs.
     acc: Option<f64>,
-    compute_seconds: f64,
 }
 
 /// The graphs that the flags select.
@@ -54,10 +50,9 @@ pub(super) struct SelectedGraphs {
 }
 
 /// A set of graphs, and a saved model for them.
-pub(super) struct OpenGraphs<B: TrainingBackend> {
+pub(super) struct OpenGraphs<'a, B: TrainingBackend> {
     pub(super) dataset: Arc<GraphDataset>,
-    pub(super) decision: Decision,
-    pub(super) open: Open<GraphTask, B>,
+    pub(super) opened: Opened<'a, B>,
 }
 
 impl SelectedGraphs {
@@ -80,38 +75,31 @@ impl SelectedGraphs {
     ///
     /// # Errors
     /// A model that is not for graphs, or not for these, and graphs that do not exist.
-    pub(super) fn open<B: TrainingBackend>(
+    pub(super) fn open<'a, B: TrainingBackend>(
         &self,
-        args: &PredictArgs,
+        args: &'a PredictArgs,
         cluster: &Cluster,
         world: &mut ProcessGroup,
         device: &B::Device,
-    ) -> anyhow::Result<OpenGraphs<B>> {
+    ) -> anyhow::Result<OpenGraphs<'a, B>> {
         let dataset = Arc::new(share_graphs(cluster, || load(&self.source))?);
-        let Opened { saved, model, .. } = open::<B>(args, None, world, device)?;
-        let Some(open) = model_of::<GraphTask, B>(model) else {
-            bail!(UsageError(format!(
-                "--graphs: {} is not a model of train graph: load one, or leave out --graphs",
-                args.load_model.display()
-            )));
-        };
-        saved.check_graphs(&dataset, &open.config)?;
+        let opened = open::<B>(args, None, world, device)?;
+        opened.saved.check_graphs(&dataset, opened.of_graphs()?.1)?;
         let listed = self.ids.listed().unwrap_or_default();
         check_ids(&format!("--graphs {}", self.text), listed, "graph", dataset.num_graphs())?;
-        Ok(OpenGraphs { dataset, decision: saved.decision(), open })
+        Ok(OpenGraphs { dataset, opened })
     }
 }
 
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let selection = SelectedGraphs::read(args)?;
     let selected = &selection.ids;
-    let old = prepare_out(args, rank)?;
-    let flags = PredictFlags { args, listed: selected.checksum() };
-    job::run(&args.job, rank, selection.description(), &flags, |Job { cluster, world, .. }| {
+    in_job(args, rank, selection.description(), selected.checksum(), |Job { cluster, world, .. }| {
         let start = Instant::now();
-        let OpenGraphs { dataset, decision, open } = selection.open::<B>(args, cluster, world, device)?;
-        let Open { model, config, outputs, .. } = open;
-        let outputs = outputs.context("the outputs of the model have no meaning")?;
+        let OpenGraphs { dataset, opened } = selection.open::<B>(args, cluster, world, device)?;
+        let model = opened.of_graphs()?;
+        let config = model.1;
+        let outputs = opened.outputs()?;
         let num_graphs = selected.len(dataset.num_graphs());
         let (wanted, width) = match args.output {
             Rows::Embedding => (WantedGraphRows::Pooled, config.pooled_channels().context("the model is too large")?),
@@ -121,7 +109,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             args,
             stem: "predictions",
             columns: Columns::of_outputs(&["graph_id"], args.output, outputs, width)?,
-            decision,
+            decision: opened.saved.decision(),
             num_rows: num_graphs,
             width,
             block: BLOCK,
@@ -134,7 +122,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let mut right = 0;
         output.write(world, |rows: Range<usize>| {
             let graphs = selected.range(rows);
-            let values = B::predict_graphs(&dataset, &graphs, prediction, (&model, &config), device)?;
+            let values = B::predict_graphs(&dataset, &graphs, prediction, model, device)?;
             if is_classified {
                 right += num_right(&dataset, &graphs, &values, width, &output.decision);
             }
@@ -146,18 +134,13 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let mut right = [right];
         world.all_reduce(&mut right, ReduceOp::Sum)?;
         let acc = is_classified.then(|| right[0] as f64 / num_graphs as f64);
-        if world.rank() == 0 {
-            let compute_seconds = start.elapsed().as_secs_f64();
-            let out = args.given_out().display();
-            let mut text = format!("predictions for {num_graphs} graphs in {out}, computed in {compute_seconds:.2} s");
-            if acc.is_some() {
-                text += &format!("\naccuracy: {}", percent(acc));
-            }
-            print(args, &GraphsResult { out: args.given_out(), graphs: num_graphs, acc, compute_seconds }, &text)?;
+        let result = GraphsResult { graphs: num_graphs, acc };
+        let mut done = Done::new(format!("predictions for {num_graphs} graphs"), result, Some(start.elapsed()));
+        if acc.is_some() {
+            done.lines.push(format!("accuracy: {}", percent(acc)));
         }
-        Ok(())
-    })?;
-    old.remove()
+        Ok(done)
+    })
 }
 
 /// Returns the number of graphs whose class is predicted.

@@ -2,14 +2,12 @@
 
 use super::args::{Format, PredictArgs};
 use super::files::NamedColumns;
-use super::model::open_link;
+use super::model::Opened;
 use super::node_names::{FoundNames, NodeNames};
 use super::progress::Progress;
-use super::request::Request;
 use crate::exit::UsageError;
 use crate::id_map_file::UserColumn;
 use crate::job::graph_session::GraphSession;
-use crate::tasks::Open;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
@@ -94,29 +92,29 @@ impl FoundEndNames {
 }
 
 /// A model for links, and the rows of the nodes that an edge type connects.
-pub(super) struct Encoded<B: TrainingBackend> {
-    pub(super) model: LinkModel<B>,
+pub(super) struct Encoded<'a, B: TrainingBackend> {
+    pub(super) model: &'a LinkModel<B>,
     pub(super) ends: LinkEnds,
     /// True if the training read no later neighbors, while the rows are computed with all of them.
     pub(super) reads_later_neighbors: bool,
 }
 
-/// Opens the model and computes the rows of the nodes that an edge type connects. Every rank must call this.
+/// Computes the rows of the nodes that an edge type connects. Every rank must call this.
 ///
 /// # Errors
-/// An edge type that the model was not trained to score.
-pub(super) fn encode<B: TrainingBackend>(
-    args: &PredictArgs,
+/// A model of other items, and an edge type that the model was not trained to score.
+pub(super) fn encode<'a, B: TrainingBackend>(
+    opened: &'a Opened<'_, B>,
     edge_type: EdgeTypeId,
     scratch_dir: PathBuf,
     progress: &Progress,
     job: &mut GraphSession<'_>,
     device: &B::Device,
-) -> anyhow::Result<Encoded<B>> {
+) -> anyhow::Result<Encoded<'a, B>> {
+    let Opened { args, saved, .. } = opened;
+    let (model, config) = opened.of_links()?;
     let meta = job.graph.part().meta();
-    let (Open { model, config, embeddings, .. }, trained_on) =
-        open_link::<B>(args, Request::of(args).flags(), Some(meta), job.world, device)?;
-    if let Some(trained_on) = &trained_on
+    if let Some(trained_on) = &saved.trained_on
         && !trained_on.is_trained_to_score(meta, edge_type, config.decoder.is_relational())
     {
         let name = meta.edge_types[edge_type.index()].full_name();
@@ -129,7 +127,7 @@ pub(super) fn encode<B: TrainingBackend>(
     }
     let limits = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
     let prediction = PredictionJob { graph: &job.graph, world: job.world, device, progress };
-    let ends = B::encode_link_ends(prediction, &model, &config, (&embeddings).into(), edge_type, &limits)?;
-    let reads_later_neighbors = trained_on.is_some_and(|trained_on| trained_on.time_attr.is_some());
+    let ends = B::encode_link_ends(prediction, model, config, opened.embeddings(), edge_type, &limits)?;
+    let reads_later_neighbors = saved.trained_on.as_ref().is_some_and(|trained_on| trained_on.time_attr.is_some());
     Ok(Encoded { model, ends, reads_later_neighbors })
 }

@@ -3,6 +3,7 @@
 pub(crate) mod args;
 mod checks;
 mod class_names;
+mod done;
 mod edge_names;
 mod edges;
 mod explain;
@@ -30,18 +31,16 @@ mod values;
 use crate::job::command::{JobCommand, JobFlags, refuse_verbose};
 use crate::job::device::{of_rank, on_device};
 use crate::job::process_role::Rank;
-use crate::sample::output_folder::{OldOutputs, prepare};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use args::{Format, PredictArgs};
 use checks::check;
-use edgecut_cli::result;
 use edgecut_cluster::Termination;
 use edgecut_gnn::ops::Precision;
 use edgecut_trainer::TrainingBackend;
 pub(crate) use files::is_output;
 use request::Request;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 impl JobCommand for PredictArgs {
     fn flags(&self) -> JobFlags<'_> {
@@ -75,13 +74,6 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
     }
 }
 
-impl PredictArgs {
-    /// Returns the folder of the files as the user gave it, which may be a URL.
-    fn given_out(&self) -> &Path {
-        self.job.stores.given("out", &self.out)
-    }
-}
-
 /// Returns true if a process of the job reads the ids of the nodes of all parts. `is_first` is true for rank 0.
 pub(crate) fn needs_all_ids(args: &PredictArgs, is_first: bool) -> bool {
     match Request::of(args) {
@@ -100,16 +92,6 @@ struct PredictFlags<'a> {
     listed: Option<String>,
 }
 
-/// Prints a result: `result` as JSON with `--json`, else `text`.
-fn print(args: &PredictArgs, result: &impl Serialize, text: &str) -> anyhow::Result<()> {
-    if args.json {
-        result!("{}", serde_json::to_string(result).context("write the result as JSON")?)?;
-    } else {
-        result!("{text}")?;
-    }
-    Ok(())
-}
-
 /// Returns the folder of the outputs of layers, which must exist.
 fn scratch_dir(args: &PredictArgs) -> anyhow::Result<PathBuf> {
     let dir = args.scratch_dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -117,13 +99,4 @@ fn scratch_dir(args: &PredictArgs) -> anyhow::Result<PathBuf> {
         bail!("--scratch-dir {}: it is not a folder: create it, or choose another", dir.display());
     }
     Ok(dir)
-}
-
-/// Creates the folder of the files, and returns the files of an earlier run in it, to be removed when all ranks are done.
-/// The first process of each node does it.
-fn prepare_out(args: &PredictArgs, rank: &Rank) -> anyhow::Result<OldOutputs> {
-    if rank.local_rank > 0 {
-        return Ok(OldOutputs::default());
-    }
-    prepare(&args.out, "predictions", is_output, args.overwrite)
 }

@@ -1,29 +1,83 @@
 //! The model of a prediction.
 
 use super::args::{PredictArgs, TimeLimit};
+use super::request::Request;
 use crate::exit::UsageError;
-use crate::saved_model::{OpenModel, SavedModel};
-use crate::tasks::link::LinkTask;
-use crate::tasks::{Open, TaskEntry, TaskProgram, open_model};
+use crate::saved_model::{OpenModel, Predictions, SavedModel};
+use crate::tasks::{TASKS, TaskEntry, open_model};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{SamplerConfig, Temporal};
 use edgecut_graph::Meta;
-use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::{NewEmbeddings, TrainedOn};
-use std::any::Any;
+use edgecut_trainer::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
+use edgecut_trainer::{EmbeddingSource, TrainingBackend};
 
 /// A saved model, and the sampler of its neighbors; `None` reads all neighbors.
 pub(super) struct Opened<'a, B: TrainingBackend> {
+    pub(super) args: &'a PredictArgs,
+    task: &'static TaskEntry,
     pub(super) saved: SavedModel<'a>,
     pub(super) model: Box<dyn OpenModel<B>>,
     pub(super) sampler: Option<SamplerConfig>,
 }
 
-/// Returns a model if it is of the task `T`.
-pub(super) fn model_of<T: TaskProgram, B: TrainingBackend>(model: Box<dyn OpenModel<B>>) -> Option<Open<T, B>> {
-    let model: Box<dyn Any> = model;
-    model.downcast().ok().map(|model| *model)
+impl<B: TrainingBackend> Opened<'_, B> {
+    /// Returns the meaning of the outputs of a model for one target.
+    pub(super) fn outputs(&self) -> anyhow::Result<OutputKind> {
+        self.model.outputs().context("the outputs of the model have no meaning")
+    }
+
+    /// Returns the embeddings of nodes that the training has learned.
+    pub(super) fn embeddings(&self) -> EmbeddingSource<'_> {
+        self.model.embeddings().into()
+    }
+
+    /// Returns the model of a prediction for edges.
+    pub(super) fn of_edges(&self) -> Result<(&EdgeModel<B>, &EdgeModelConfig), UsageError> {
+        match self.model.predictions() {
+            Predictions::Edges(model, config) => Ok((model, config)),
+            _ => Err(self.unfit()),
+        }
+    }
+
+    /// Returns the model of a prediction for whole graphs.
+    pub(super) fn of_graphs(&self) -> Result<(&Network<B>, &NetworkConfig), UsageError> {
+        match self.model.predictions() {
+            Predictions::Graphs(model, config) => Ok((model, config)),
+            _ => Err(self.unfit()),
+        }
+    }
+
+    /// Returns the model of scores of links.
+    pub(super) fn of_links(&self) -> Result<(&LinkModel<B>, &LinkModelConfig), UsageError> {
+        match self.model.predictions() {
+            Predictions::Links(model, config) => Ok((model, config)),
+            _ => Err(self.unfit()),
+        }
+    }
+
+    /// Returns the error of a model that does not predict for the items of the request.
+    pub(super) fn unfit(&self) -> UsageError {
+        unfit(self.args, self.task)
+    }
+}
+
+/// Returns the error of a model of a task that does not predict for the items of a request.
+pub(super) fn unfit(args: &PredictArgs, task: &TaskEntry) -> UsageError {
+    let request = Request::of(args);
+    let wanted = request.items(args);
+    let others = TASKS.iter().filter(|other| other.items == wanted);
+    let others: Vec<String> = others.map(|other| format!("train {}", other.name)).collect();
+    UsageError(format!(
+        "--load-model {}: the model is for {}: {}, or load a model of {} for {}",
+        args.load_model.display(),
+        task.kind.items,
+        task.items.remedy(),
+        others.join(" or "),
+        request.flags()
+    ))
 }
 
 /// Reads the model of `--load-model` on rank 0, and opens it on all ranks. A graph must be like the training's. Every
@@ -40,12 +94,12 @@ pub(super) fn open<'a, B: TrainingBackend>(
     saved.seed = args.seed.unwrap_or(0);
     saved.targets = &args.target;
     let model = open_model::<B>(&saved, device)?;
+    let task = TaskEntry::named(&saved.task.task).context("no command trains models for this task")?;
     let sampler = sampler(args, model.leaves_out_targets(), saved.trained_on.as_ref())?;
     if let Some(meta) = graph {
-        let reads = TaskEntry::named(&saved.task.task).map(|task| (task.reads)(model.outputs())).unwrap_or_default();
-        saved.check_graph(meta, reads, sampler.as_ref(), world)?;
+        saved.check_graph(meta, (task.reads)(model.outputs()), sampler.as_ref(), world)?;
     }
-    Ok(Opened { saved, model, sampler })
+    Ok(Opened { args, task, saved, model, sampler })
 }
 
 /// Returns the sampler of neighbors; `None` if all neighbors are read, layer by layer. A model whose evaluation did not
@@ -94,22 +148,3 @@ fn sampler(
 }
 
 const NOT_SAMPLED: &str = "all neighbors are read, layer by layer: add --num-neighbors";
-
-/// Opens a model for links, and returns the description of its training. `flag` is the flag that needs the model.
-pub(super) fn open_link<B: TrainingBackend>(
-    args: &PredictArgs,
-    flag: &str,
-    graph: Option<&Meta>,
-    world: &mut ProcessGroup,
-    device: &B::Device,
-) -> anyhow::Result<(Open<LinkTask, B>, Option<TrainedOn>)> {
-    let Opened { saved, model, .. } = open::<B>(args, graph, world, device)?;
-    let Some(model) = model_of(model) else {
-        bail!(UsageError(format!(
-            "{flag} needs a model for links, which {} is not: load a model of train link, or use --output prediction, \
-             probability, logit or embedding",
-            args.load_model.display()
-        )));
-    };
-    Ok((model, saved.trained_on))
-}

@@ -2,18 +2,18 @@
 
 use super::args::{Format, PredictArgs, Rows};
 use super::class_names::ClassNames;
+use super::done::{Done, in_graph};
 use super::files::{Columns, NamedColumns, RowsFile, Table, USER_ID, of_target, stem_of_rank, write_ids};
 use super::model::{Opened, open};
 use super::progress::Progress;
 use super::selection::{Selection, Splits};
+use super::scratch_dir;
 use super::values::{Form, Values};
-use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::exit::UsageError;
 use crate::id_map_file::{UserColumn, UserIds};
-use crate::job::graph_session::{self, GraphSession};
-use crate::job::labels::WantedLabels;
+use crate::job::graph_session::GraphSession;
 use crate::job::process_role::Rank;
-use crate::saved_model::{OpenModel, SavedModel, TargetOutputs, positions};
+use crate::saved_model::{Predictions, TargetOutputs, positions};
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistRows, NodeFields};
@@ -26,9 +26,9 @@ use edgecut_trainer::multi::TargetLabel;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The number of nodes whose rows are written at once.
 const BLOCK: usize = 1 << 14;
@@ -36,23 +36,16 @@ const BLOCK: usize = 1 << 14;
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let selection = Selection::read(args)?;
     let scratch_dir = scratch_dir(args)?;
-    let old = prepare_out(args, rank)?;
-    let flags = PredictFlags { args, listed: selection.checksum() };
-    let labels = WantedLabels::OfPrediction { targets: &args.target, model: &args.load_model };
-    graph_session::run(&args.job, &args.part, rank, labels, &flags, |job| {
+    in_graph(args, rank, selection.checksum(), |job| {
         let start = Instant::now();
         let computed = compute::<B>(args, &selection, scratch_dir, job, device)?;
-        let compute_seconds = start.elapsed().as_secs_f64();
+        let time = start.elapsed();
         let mut written = Vec::with_capacity(computed.len());
         for Computed { target, listed } in computed {
             written.push(write_target(args, &target, &selection, listed, job)?);
         }
-        if job.world.rank() == 0 {
-            report(args, written, compute_seconds)?;
-        }
-        Ok(())
-    })?;
-    old.remove()
+        Ok(done(written, time))
+    })
 }
 
 /// The rows of all nodes of a type for a target of the model.
@@ -91,27 +84,30 @@ fn compute<B: TrainingBackend>(
         _ => WantedRows::Logits,
     };
     let meta = job.graph.part().meta().clone();
-    let Opened { saved, model, sampler } = open::<B>(args, Some(&meta), job.world, device)?;
-    let neighborhoods = match sampler {
+    let opened = open::<B>(args, Some(&meta), job.world, device)?;
+    let neighborhoods = match &opened.sampler {
         None => Neighborhoods::LayerWise(files),
         Some(sampler) => Neighborhoods::Sampled {
-            sampler,
+            sampler: sampler.clone(),
             time: args.seed_time,
             batch_size: args.batch_size.unwrap_or(1024) as usize,
             seed: args.seed.unwrap_or(0),
             files,
         },
     };
-    if let Some(why) = model.refuses_nodes(&wanted) {
-        bail!(UsageError(format!("--load-model {}: {why}", args.load_model.display())));
-    }
-    let targets = model.targets();
-    if wanted == WantedRows::Logits && !targets.is_empty() {
-        let open = OpenTargets { model: &*model, targets, saved: &saved };
-        return compute_targets(args, selection, open, &neighborhoods, job, device);
-    }
+    let classified = match opened.model.predictions() {
+        Predictions::Nodes(_, network, targets) if targets.is_empty() => {
+            network.outputs.first().map(|output| output.node_type)
+        }
+        Predictions::Nodes(..) if wanted == WantedRows::Logits => {
+            return compute_targets(&opened, selection, &neighborhoods, job, device);
+        }
+        Predictions::Nodes(..) => None,
+        Predictions::Links(..) if args.output == Rows::Embedding => None,
+        _ => bail!(opened.unfit()),
+    };
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
-    let outputs = if args.output == Rows::Embedding { None } else { model.outputs() };
+    let outputs = if args.output == Rows::Embedding { None } else { opened.model.outputs() };
     if let Some(outputs) = outputs {
         let form = Form::new(args.output, outputs)?;
         if args.ogb_submission.is_some() && form != Form::Class {
@@ -121,7 +117,7 @@ fn compute<B: TrainingBackend>(
     }
     let mut listed = None;
     // Unknown ids are found before anything is computed. Another error follows if the node type is not known.
-    if let Some(node_type) = node_type_of(args, &meta, &*model) {
+    if let Some(node_type) = node_type_of(args, &meta, classified) {
         listed = selection.listed(node_type, args.part.dataset_root_dir.as_deref(), job)?;
     }
     if let (Some(submission), Some(listed)) = (args.ogb_submission, &listed) {
@@ -130,35 +126,36 @@ fn compute<B: TrainingBackend>(
     }
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
-    let rows = Arc::new(model.node_rows(job, &config)?);
+    let rows = Arc::new(match opened.model.predictions() {
+        Predictions::Nodes(model, network, _) => {
+            B::predict_node(job, model, network, opened.embeddings(), &config)?
+        }
+        Predictions::Links(model, network) => {
+            B::predict_link_rows(job, model, network, opened.embeddings(), &config)?
+        }
+        _ => bail!(opened.unfit()),
+    });
     progress.finish();
     let columns = match outputs {
         Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,
         None => Columns::of_numbers(&["node_id"], "embedding", rows.dim()),
     };
     let range = 0..rows.dim();
-    let decision = saved.decision_of_nodes(outputs)?;
+    let decision = opened.saved.decision_of_nodes(outputs)?;
     let target = TargetRows { name: None, rows, range, columns, decision, outputs, label: None };
     Ok(vec![Computed { target, listed }])
 }
 
-/// A model for several targets.
-struct OpenTargets<'a, B: TrainingBackend> {
-    model: &'a dyn OpenModel<B>,
-    targets: Vec<TargetOutputs>,
-    saved: &'a SavedModel<'a>,
-}
-
 /// Computes the outputs of a model for several targets. The targets of a node type share its rows.
 fn compute_targets<B: TrainingBackend>(
-    args: &PredictArgs,
+    opened: &Opened<'_, B>,
     selection: &Selection,
-    open: OpenTargets<'_, B>,
     neighborhoods: &Neighborhoods,
     job: &mut GraphSession<'_>,
     device: &B::Device,
 ) -> anyhow::Result<Vec<Computed>> {
-    let OpenTargets { model, mut targets, saved } = open;
+    let Opened { args, saved, .. } = opened;
+    let Predictions::Nodes(model, network, mut targets) = opened.model.predictions() else { bail!(opened.unfit()) };
     if args.ogb_submission.is_some() {
         bail!(UsageError("--ogb-submission contains the classes of one target: choose one by --target".into()));
     }
@@ -198,7 +195,8 @@ fn compute_targets<B: TrainingBackend>(
     let progress = Progress::new(&args.job, job.world.rank());
     let prediction = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
     let mut rows = Vec::with_capacity(node_types.len());
-    for of_type in model.rows_of_types(prediction, &node_types, neighborhoods)? {
+    let embeddings = opened.embeddings();
+    for of_type in B::predict_outputs(prediction, model, network, embeddings, &node_types, neighborhoods)? {
         rows.push(Arc::new(of_type));
     }
     progress.finish();
@@ -301,14 +299,10 @@ impl TargetRows {
 }
 
 /// Returns the node type of `--node-type`, or that which the model classifies, or the only one.
-pub(super) fn node_type_of<B: TrainingBackend>(
-    args: &PredictArgs,
-    meta: &Meta,
-    model: &dyn OpenModel<B>,
-) -> Option<NodeTypeId> {
+fn node_type_of(args: &PredictArgs, meta: &Meta, classified: Option<NodeTypeId>) -> Option<NodeTypeId> {
     match &args.node_type {
         Some(name) => meta.node_types.iter().position(|nodes| nodes.name == *name).map(|at| NodeTypeId(at as u16)),
-        None => model.classified().or((meta.node_types.len() == 1).then_some(NodeTypeId(0))),
+        None => classified.or((meta.node_types.len() == 1).then_some(NodeTypeId(0))),
     }
 }
 
@@ -470,14 +464,12 @@ fn scores_of(target: &TargetRows, job: &mut GraphSession<'_>) -> anyhow::Result<
 
 /// The result that `--json` prints.
 #[derive(Serialize)]
-struct PredictResult<'a> {
-    out: &'a Path,
+struct PredictResult {
     #[serde(flatten)]
     only: Option<TargetResult>,
     /// The results of several targets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     targets: Vec<TargetResult>,
-    compute_seconds: f64,
 }
 
 /// The result for a target.
@@ -526,22 +518,21 @@ impl TargetResult {
     }
 }
 
-fn report(args: &PredictArgs, written: Vec<Written>, compute_seconds: f64) -> anyhow::Result<()> {
+fn done(written: Vec<Written>, time: Duration) -> Done<PredictResult> {
     let mut targets: Vec<TargetResult> = written.iter().map(TargetResult::new).collect();
     let only = if written.iter().all(|written| written.target.is_none()) { targets.pop() } else { None };
-    let result = PredictResult { out: args.given_out(), only, targets, compute_seconds };
     let counts: Vec<String> = written.iter().map(count_of).collect();
-    let out = args.given_out().display();
-    let mut text = format!("predictions for {} in {out}, computed in {compute_seconds:.2} s", counts.join(", "));
+    let what = format!("predictions for {}", counts.join(", "));
+    let mut done = Done::new(what, PredictResult { only, targets }, Some(time));
     for Written { target, scores, .. } in written {
         let Some(Scores { metric, values }) = scores else { continue };
         if values.iter().any(Option::is_some) {
             let [train, valid, test] = values.map(|value| metric.shown(value));
             let name = target.map(|target| format!("{target} ")).unwrap_or_default();
-            text += &format!("\n{name}{metric}: train {train}, validation {valid}, test {test}");
+            done.lines.push(format!("{name}{metric}: train {train}, validation {valid}, test {test}"));
         }
     }
-    print(args, &result, &text)
+    done
 }
 
 /// Returns the number of nodes of a target.

@@ -1,49 +1,39 @@
 //! Scores of node pairs.
 
 use super::args::PredictArgs;
+use super::done::{Done, in_graph};
 use super::files::Columns;
 use super::links::{Encoded, EndNames, encode, relation};
+use super::model::open;
 use super::ordered_rows::OrderedRows;
 use super::progress::Progress;
-use super::{PredictFlags, prepare_out, print, scratch_dir};
-use crate::job::graph_session;
-use crate::job::labels::WantedLabels;
+use super::scratch_dir;
 use crate::job::process_role::Rank;
 use crate::node_ids::{IdFileForm, NodeIdFile};
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::metrics::Decision;
-use serde::Serialize;
-use std::path::Path;
+use serde_json::json;
 use std::time::Instant;
 
 /// The largest number of pairs that are scored at once.
 const MAX_BLOCK: usize = 1 << 16;
 
-/// The result that `--json` prints.
-#[derive(Serialize)]
-struct PairsResult<'a> {
-    out: &'a Path,
-    pairs: usize,
-    compute_seconds: f64,
-}
-
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let path = args.pairs.as_deref().context("--pairs is missing")?;
     let file = NodeIdFile::read("--pairs", path, IdFileForm::Pairs, args.row_numbers)?;
     let scratch_dir = scratch_dir(args)?;
-    let old = prepare_out(args, rank)?;
-    let flags = PredictFlags { args, listed: Some(file.checksum()) };
-    graph_session::run(&args.job, &args.part, rank, WantedLabels::First, &flags, |job| {
+    in_graph(args, rank, Some(file.checksum()), |job| {
         let start = Instant::now();
         let relation = relation(args, job.graph.part())?;
         let root = args.part.dataset_root_dir.as_deref();
         let ends = file.find(&relation.ends, root, &job.graph, job.world)?;
         let [sources, destinations] = &ends[..] else { bail!("--pairs {}: it has no pairs", path.display()) };
         let progress = Progress::new(&args.job, job.world.rank());
+        let opened = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
         let Encoded { model, ends: rows_of_ends, .. } =
-            encode::<B>(args, relation.edge_type, scratch_dir, &progress, job, device)?;
+            encode(&opened, relation.edge_type, scratch_dir, &progress, job, device)?;
         progress.finish();
         // A pair holds the rows of both nodes, as they arrive and as tensors, the query and a product.
         let of_pair = 6 * rows_of_ends.dim() * size_of::<f32>();
@@ -64,16 +54,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             more: &|ids| found.columns([&ids[0], &ids[1]]),
         };
         output.write(job.world, |rows| {
-            Ok(B::score_pairs(&rows_of_ends, &model, &sources[rows.clone()], &destinations[rows], device)?)
+            Ok(B::score_pairs(&rows_of_ends, model, &sources[rows.clone()], &destinations[rows], device)?)
         })?;
-        if job.world.rank() == 0 {
-            let compute_seconds = start.elapsed().as_secs_f64();
-            let result = PairsResult { out: args.given_out(), pairs: sources.len(), compute_seconds };
-            let out = args.given_out().display();
-            let text = format!("scores of {} pairs in {out}, computed in {compute_seconds:.2} s", result.pairs);
-            print(args, &result, &text)?;
-        }
-        Ok(())
-    })?;
-    old.remove()
+        let pairs = sources.len();
+        Ok(Done::new(format!("scores of {pairs} pairs"), json!({ "pairs": pairs }), Some(start.elapsed())))
+    })
 }

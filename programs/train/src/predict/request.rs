@@ -1,6 +1,7 @@
 //! The kind of a prediction, which the flags determine.
 
 use super::args::{PredictArgs, Rows};
+use crate::saved_model::Items;
 
 /// The rows that a command asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,17 @@ impl Request {
     /// Returns true if the parts of a graph are read.
     pub(super) fn reads_parts(self) -> bool {
         matches!(self, Self::Nodes | Self::Edges | Self::Explanations | Self::Pairs | Self::TopK)
+    }
+
+    /// Returns the items whose models have such rows.
+    pub(super) fn items(self, args: &PredictArgs) -> Items {
+        match self {
+            Self::Edges => Items::Edges,
+            Self::Explanations if args.edges.is_some() => Items::Edges,
+            Self::Nodes | Self::Explanations | Self::Table => Items::Nodes,
+            Self::Graphs | Self::GraphExplanations => Items::Graphs,
+            Self::Pairs | Self::TopK | Self::Relations => Items::Links,
+        }
     }
 
     /// Returns the flags that make this request, for errors.

@@ -1,14 +1,13 @@
 //! Learned vectors of a saved model: an embedding table, or the relation vectors of a decoder.
 
 use super::args::{Format, PredictArgs, Rows};
+use super::done::{Done, in_job};
 use super::files::{Columns, NamedColumns, RELATION_NAMES, RowsFile, USER_ID};
-use super::model::{open, open_link};
+use super::model::open;
 use super::values::Values;
-use super::{PredictFlags, prepare_out, print};
 use crate::id_map_file::UserColumn;
+use crate::job::Job;
 use crate::job::process_role::Rank;
-use crate::job::{self, Job};
-use crate::tasks::Open;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_gnn::ops::host_values;
@@ -17,36 +16,22 @@ use edgecut_output::write_output;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::model_file::{EmbeddingSize, SavedEmbeddings, TableBlock};
 use edgecut_trainer::models::GraphSchema;
-use serde::Serialize;
+use serde_json::json;
 use std::path::Path;
 
 /// The number of rows of a table that are written at once.
 const BLOCK: usize = 1 << 16;
 
-/// The result that `--json` prints.
-#[derive(Serialize)]
-struct TableResult<'a> {
-    out: &'a Path,
-    rows: usize,
-}
-
 /// Writes a table or the relations. They need no graph. Rank 0 reads the files of the model and writes.
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
-    let old = prepare_out(args, rank)?;
-    let flags = PredictFlags { args, listed: None };
-    job::run(&args.job, rank, "saved model".into(), &flags, |Job { world, .. }| {
+    in_job(args, rank, "saved model".into(), None, |Job { world, .. }| {
         let rows = match args.output {
             Rows::Relation => write_relations::<B>(args, world, device)?,
             _ => write_table::<B>(args, world, device)?,
         };
         world.barrier()?;
-        if rank.rank == 0 {
-            let text = format!("{rows} rows in {}", args.given_out().display());
-            print(args, &TableResult { out: args.given_out(), rows }, &text)?;
-        }
-        Ok(())
-    })?;
-    old.remove()
+        Ok(Done::new(format!("{rows} rows"), json!({ "rows": rows }), None))
+    })
 }
 
 /// Writes the embeddings of a node type in the order of its nodes. Returns their number.
@@ -118,7 +103,8 @@ fn write_relations<B: TrainingBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<usize> {
-    let (Open { model, config, .. }, _) = open_link::<B>(args, "--output relation", None, world, device)?;
+    let opened = open::<B>(args, None, world, device)?;
+    let (model, config) = opened.of_links()?;
     let schema = &config.encoder.graph;
     let num_types = schema.edge_types.len();
     let types: Vec<u16> = (0..num_types).map(|edge_type| edge_type as u16).collect();

@@ -1,15 +1,15 @@
 //! The destinations with the highest scores.
 
 use super::args::{Excluded, Format, PredictArgs};
+use super::done::{Done, in_graph};
 use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
 use super::ids::Ids;
 use super::links::{Encoded, EndNames, FoundEndNames, Relation, encode, relation};
+use super::model::open;
 use super::ordered_rows::stretch;
 use super::progress::Progress;
+use super::scratch_dir;
 use super::values::Values;
-use super::{PredictFlags, prepare_out, print, scratch_dir};
-use crate::job::graph_session;
-use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
 use crate::node_ids::{IdFileForm, NodeIdFile};
 use anyhow::{Context, ensure};
@@ -24,8 +24,7 @@ use std::time::Instant;
 
 /// The result that `--json` prints.
 #[derive(Serialize)]
-struct TopKResult<'a> {
-    out: &'a Path,
+struct TopKResult {
     sources: usize,
     top_k: usize,
     /// The lists compared with held-out test edges.
@@ -34,7 +33,6 @@ struct TopKResult<'a> {
     /// The same metrics of the destinations with the most edges.
     #[serde(skip_serializing_if = "Option::is_none")]
     popularity: Option<RankingMetrics>,
-    compute_seconds: f64,
 }
 
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
@@ -46,9 +44,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         listed = Some(file.context("expected all or a file of ids")?);
     }
     let scratch_dir = scratch_dir(args)?;
-    let old = prepare_out(args, rank)?;
-    let flags = PredictFlags { args, listed: listed.as_ref().map(NodeIdFile::checksum) };
-    graph_session::run(&args.job, &args.part, rank, WantedLabels::First, &flags, |job| {
+    in_graph(args, rank, listed.as_ref().map(NodeIdFile::checksum), |job| {
         let start = Instant::now();
         let relation = relation(args, job.graph.part())?;
         let Relation { edge_type, num_destinations, num_sources: num_nodes, .. } = relation;
@@ -62,8 +58,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             sources = Ids::Listed(file.find(&relation.ends[..1], root, &job.graph, job.world)?.concat());
         }
         let progress = Progress::new(&args.job, job.world.rank());
+        let opened = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
         let Encoded { model, ends, reads_later_neighbors } =
-            encode::<B>(args, edge_type, scratch_dir, &progress, job, device)?;
+            encode(&opened, edge_type, scratch_dir, &progress, job, device)?;
         let num_sources = sources.len(num_nodes);
         let config = TopDestinationsConfig {
             k: top_k,
@@ -86,7 +83,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         for (step, first) in (1..).zip((0..num_sources).step_by(block)) {
             let rows = first..(first + block).min(num_sources);
             let ids = sources.range(rows.clone());
-            let best = B::find_top_destinations(&search, &model, &ids, job.world, device)?;
+            let best = B::find_top_destinations(&search, model, &ids, job.world, device)?;
             if is_compared {
                 let test = search.test_destinations(&ids, job.world)?;
                 let popular = search.popular_destinations(&ids, job.world)?;
@@ -101,26 +98,19 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         progress.finish();
         file.commit(|path| write_ids(path, &sources.range(0..num_sources)))?;
         job.world.barrier()?;
-        if job.world.rank() == 0 {
-            let compute_seconds = start.elapsed().as_secs_f64();
-            let [test, popularity] = reports.map(|report| report.metrics());
-            let result =
-                TopKResult { out: args.given_out(), sources: num_sources, top_k, test, popularity, compute_seconds };
-            let out = args.given_out().display();
-            let mut text =
-                format!("{top_k} destinations for {num_sources} sources in {out}, computed in {compute_seconds:.2} s");
-            for (name, metrics) in [("test edges", test), ("the most popular destinations", popularity)] {
-                let Some(RankingMetrics { sources, recall, ndcg, map, hit_rate, coverage }) = metrics else { continue };
-                text += &format!(
-                    "\n{name}: recall@{top_k} {recall:.4}, NDCG@{top_k} {ndcg:.4}, MAP@{top_k} {map:.4}, hit rate \
-                     {hit_rate:.4}, coverage {coverage:.4} ({sources} sources)"
-                );
-            }
-            print(args, &result, &text)?;
+        let time = start.elapsed();
+        let [test, popularity] = reports.map(|report| report.metrics());
+        let result = TopKResult { sources: num_sources, top_k, test, popularity };
+        let mut done = Done::new(format!("{top_k} destinations for {num_sources} sources"), result, Some(time));
+        for (name, metrics) in [("test edges", test), ("the most popular destinations", popularity)] {
+            let Some(RankingMetrics { sources, recall, ndcg, map, hit_rate, coverage }) = metrics else { continue };
+            done.lines.push(format!(
+                "{name}: recall@{top_k} {recall:.4}, NDCG@{top_k} {ndcg:.4}, MAP@{top_k} {map:.4}, hit rate \
+                 {hit_rate:.4}, coverage {coverage:.4} ({sources} sources)"
+            ));
         }
-        Ok(())
-    })?;
-    old.remove()
+        Ok(done)
+    })
 }
 
 /// The files that a rank writes. All ranks know all destinations.

@@ -1,50 +1,60 @@
 //! The form in which tasks open saved models for predictions.
 
-use edgecut_dist_sampler::DistRows;
-use edgecut_graph::NodeTypeId;
 use edgecut_trainer::TrainingBackend;
-use edgecut_trainer::inference::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::SavedEmbeddings;
+use edgecut_trainer::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
 use edgecut_trainer::multi::SavedTarget;
-use std::any::Any;
 use std::ops::Range;
 
-/// The outputs of a model for one of several targets.
-pub(crate) struct TargetOutputs {
-    pub(crate) saved: SavedTarget,
-    /// The columns among the outputs for the nodes of its type.
-    pub(crate) columns: Range<usize>,
+/// The items that models of a task predict for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Items {
+    Nodes,
+    Edges,
+    Graphs,
+    Links,
 }
 
-/// An open model of a task. Requests that need the model of one task find it by its type.
-pub(crate) trait OpenModel<B: TrainingBackend>: Any {
+impl Items {
+    /// Returns the remedy for other flags of `train predict` than these items need.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::Nodes => "leave out --edges, --graphs, and --output score, top-k or relation",
+            Self::Edges => "add --edges all, with --output prediction, probability or logit",
+            Self::Graphs => "add --graphs all, and --dataset with the name of the set of graphs",
+            Self::Links => "use --output embedding, score or top-k",
+        }
+    }
+}
+
+/// An open model of a task.
+pub(crate) trait OpenModel<B: TrainingBackend> {
     /// Returns the embeddings of the nodes without features.
     fn embeddings(&self) -> &SavedEmbeddings;
 
     /// Returns the meaning of the outputs; `None` if they are neither classes, labels nor numbers.
     fn outputs(&self) -> Option<OutputKind>;
 
-    /// Returns the node type that the model predicts for; `None` if it is not for nodes of one type.
-    fn classified(&self) -> Option<NodeTypeId>;
-
     /// Returns true if each target needs a neighborhood of its own, which does not contain it, and has a time of its own.
     fn leaves_out_targets(&self) -> bool;
 
-    /// Returns the reason if the model computes no such rows of nodes, with the flags to use.
-    fn refuses_nodes(&self, wanted: &WantedRows) -> Option<&'static str>;
+    fn predictions(&self) -> Predictions<'_, B>;
+}
 
-    /// Returns the targets of a model with several; none for other models.
-    fn targets(&self) -> Vec<TargetOutputs>;
+/// The network that makes the predictions of a model, and its settings, by the items that it predicts for.
+pub(crate) enum Predictions<'a, B: TrainingBackend> {
+    /// A network with the outputs of one target, or of the listed targets.
+    Nodes(&'a Network<B>, &'a NetworkConfig, Vec<TargetOutputs>),
+    Edges(&'a EdgeModel<B>, &'a EdgeModelConfig),
+    Graphs(&'a Network<B>, &'a NetworkConfig),
+    /// Its network also computes embeddings of nodes.
+    Links(&'a LinkModel<B>, &'a LinkModelConfig),
+}
 
-    /// Computes the outputs for all nodes of each of some types that have targets. Every rank must call this.
-    fn rows_of_types(
-        &self,
-        job: PredictionJob<'_, '_, B>,
-        node_types: &[NodeTypeId],
-        neighborhoods: &Neighborhoods,
-    ) -> anyhow::Result<Vec<DistRows>>;
-
-    /// Computes rows of all nodes of a type. Every rank must call this.
-    fn node_rows(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows>;
+/// The outputs of a model for one of several targets.
+pub(crate) struct TargetOutputs {
+    pub(crate) saved: SavedTarget,
+    /// The columns among the outputs for the nodes of its type.
+    pub(crate) columns: Range<usize>,
 }

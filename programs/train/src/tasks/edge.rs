@@ -5,7 +5,7 @@ use crate::args::objective::ObjectiveArgs;
 use crate::class_names;
 use crate::exit::UsageError;
 use crate::progress::reporter::EpochText;
-use crate::saved_model::SavedModel;
+use crate::saved_model::{Items, Predictions, SavedModel};
 use crate::settings::flags::{Flags, Profile};
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::epoch_lines::SeedText;
@@ -14,7 +14,6 @@ use crate::tasks::{CommonConfig, Open, TaskArgs, TaskFlags, TaskProgram, TaskRun
 use anyhow::bail;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_trainer::edge::{EdgePrediction, EdgeTrainingConfig, labeled_edge_type};
-use edgecut_trainer::inference::WantedRows;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
@@ -36,6 +35,7 @@ impl Profile<EdgeTrainingConfig> for OnNodes {
 impl TaskProgram for EdgeTask {
     type Task = EdgePrediction;
 
+    const ITEMS: Items = Items::Edges;
     const ABOUT: &'static str = "Trains or evaluates a model of the classes or numbers of edges";
     const EXAMPLES: &'static str = "Examples on graphs with labels of edges:\n  \
         train edge --dataset-root-dir data/partitions/payments/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
@@ -129,8 +129,8 @@ impl TaskProgram for EdgeTask {
         Ok(<B as Compiles<EdgePrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
-    fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
-        Some("the model is for edges: add --edges all")
+    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
+        Predictions::Edges(&open.model, &open.config)
     }
 }
 

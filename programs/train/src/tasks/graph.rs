@@ -11,7 +11,7 @@ use crate::job::process_role::Rank;
 use crate::job::{self, Job};
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
-use crate::saved_model::SavedModel;
+use crate::saved_model::{Items, Predictions, SavedModel};
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::epoch_lines::{scores, valid_metrics};
 use crate::tasks::outcome::no_score;
@@ -32,7 +32,6 @@ use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::graph::{
     CrossValidationResult, FoldScores, GraphPrediction, GraphSplit, GraphTrainingConfig, Protocol, SplitGraphs,
 };
-use edgecut_trainer::inference::WantedRows;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
@@ -125,6 +124,7 @@ impl TaskFlags for GraphFlags {
 impl TaskProgram for GraphTask {
     type Task = GraphPrediction;
 
+    const ITEMS: Items = Items::Graphs;
     const ABOUT: &'static str = "Trains, evaluates or cross-validates a classifier of whole graphs";
     const EXAMPLES: &'static str = "Examples:\n  \
         train graph --dataset fake-graphs --nproc-per-node 2 --num-epochs 10\n  \
@@ -271,8 +271,8 @@ impl TaskProgram for GraphTask {
         Ok(GraphOutcome::Split(result.with_context(|| format!("evaluate {}", saved.path.display()))?))
     }
 
-    fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
-        Some("the model is for whole graphs: add --graphs all, and --dataset with the name of the set of graphs")
+    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
+        Predictions::Graphs(&open.model, &open.config)
     }
 }
 

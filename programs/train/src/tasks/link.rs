@@ -7,7 +7,7 @@ use crate::job::reported_once;
 use crate::node_ids::{IdFileForm, NodeIdFile};
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter, number};
-use crate::saved_model::SavedModel;
+use crate::saved_model::{Items, Predictions, SavedModel};
 use crate::settings::flags::{Flags, Profile};
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::settings::shared_flags::content;
@@ -19,9 +19,8 @@ use clap::Args;
 use edgecut_cli::{message, result};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::NegativePairs;
-use edgecut_dist_sampler::{DistGraph, DistRows};
+use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{HoldOut, NodeTypeId, OverlapPolicy};
-use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::link::{
     LinkEvaluation, LinkMetric, LinkPrediction, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds,
     negative_pair_types, target_edge_types,
@@ -102,6 +101,7 @@ impl LinkFlags {
 impl TaskProgram for LinkTask {
     type Task = LinkPrediction;
 
+    const ITEMS: Items = Items::Links;
     const ABOUT: &'static str = "Trains or evaluates a link prediction model";
     const EXAMPLES: &'static str = "Examples on graphs with held-out edges:\n  \
         train link --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
@@ -227,21 +227,8 @@ impl TaskProgram for LinkTask {
         Ok(<B as Compiles<LinkPrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
-    fn refuses_nodes(wanted: &WantedRows) -> Option<&'static str> {
-        match wanted {
-            WantedRows::Logits => {
-                Some("the model is for links and has no classes: use --output embedding, score or top-k")
-            }
-            WantedRows::Layer(_) => None,
-        }
-    }
-
-    fn node_rows<B: TrainingBackend>(
-        open: &Open<Self, B>,
-        job: PredictionJob<'_, '_, B>,
-        config: &PredictionConfig,
-    ) -> anyhow::Result<DistRows> {
-        Ok(B::predict_link_rows(job, &open.model, &open.config, (&open.embeddings).into(), config)?)
+    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
+        Predictions::Links(&open.model, &open.config)
     }
 }
 

@@ -24,18 +24,16 @@ use crate::job::command::JobCommand;
 use crate::job::device::on_device;
 use crate::job::process_role::Rank;
 use crate::progress::reporter::{EpochText, Reporter};
-use crate::saved_model::{OpenModel, SavedModel, TargetOutputs};
+use crate::saved_model::{Items, OpenModel, Predictions, SavedModel};
 use clap::{Args, Subcommand};
 use edgecut_cluster::{Cluster, ProcessGroup, Termination};
-use edgecut_dist_sampler::{DistGraph, DistRows, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, SamplerConfig};
 use edgecut_gnn::ops::Precision;
 use edgecut_gpu::Resolved;
-use edgecut_graph::NodeTypeId;
 use edgecut_trainer::checkpoint::DataIdentity;
-use edgecut_trainer::inference::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{NewEmbeddings, ReadData, SavedEmbeddings, SavedTask, TrainedOn};
+use edgecut_trainer::model_file::{NewEmbeddings, ReadData, SavedEmbeddings, SavedTask, TaskKind, TrainedOn};
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::{
     Compiles, FitConfig, GradientSum, ModelOf, Observer, ScoringConfig, SeedTask, StepOptions, TrainedModel,
@@ -57,6 +55,8 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
 
     /// The name of the command.
     const NAME: &'static str = Self::Task::KIND.name;
+    /// The items that models predict for.
+    const ITEMS: Items;
     /// The description of the command.
     const ABOUT: &'static str;
     /// Examples of its use.
@@ -163,39 +163,8 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
         ReadData::default()
     }
 
-    /// Returns the node type that a model predicts for; `None` if it is not for nodes of one type.
-    fn classified(_config: &ModelConfigOf<Self>) -> Option<NodeTypeId> {
-        None
-    }
-
-    /// Returns the reason if a model computes no such rows of nodes, with the flags to use.
-    fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns the targets of a model with several; none for other models.
-    fn targets(_config: &ModelConfigOf<Self>) -> Vec<TargetOutputs> {
-        Vec::new()
-    }
-
-    /// Computes the outputs for all nodes of each of some types that have targets. Every rank must call this.
-    fn rows_of_types<B: TrainingBackend>(
-        _open: &Open<Self, B>,
-        _job: PredictionJob<'_, '_, B>,
-        _node_types: &[NodeTypeId],
-        _neighborhoods: &Neighborhoods,
-    ) -> anyhow::Result<Vec<DistRows>> {
-        anyhow::bail!("a model of train {} has no targets", Self::NAME)
-    }
-
-    /// Computes rows of all nodes of a type. Every rank must call this.
-    fn node_rows<B: TrainingBackend>(
-        _open: &Open<Self, B>,
-        _job: PredictionJob<'_, '_, B>,
-        _config: &PredictionConfig,
-    ) -> anyhow::Result<DistRows> {
-        anyhow::bail!("a model of train {} computes no rows of nodes", Self::NAME)
-    }
+    /// Returns the network that makes the predictions of a model.
+    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B>;
 }
 
 /// An open model of a task.
@@ -216,33 +185,12 @@ impl<T: TaskProgram, B: TrainingBackend> OpenModel<B> for Open<T, B> {
         self.outputs
     }
 
-    fn classified(&self) -> Option<NodeTypeId> {
-        T::classified(&self.config)
-    }
-
     fn leaves_out_targets(&self) -> bool {
         T::LEAVES_OUT_TARGETS
     }
 
-    fn refuses_nodes(&self, wanted: &WantedRows) -> Option<&'static str> {
-        T::refuses_nodes(wanted)
-    }
-
-    fn targets(&self) -> Vec<TargetOutputs> {
-        T::targets(&self.config)
-    }
-
-    fn rows_of_types(
-        &self,
-        job: PredictionJob<'_, '_, B>,
-        node_types: &[NodeTypeId],
-        neighborhoods: &Neighborhoods,
-    ) -> anyhow::Result<Vec<DistRows>> {
-        T::rows_of_types(self, job, node_types, neighborhoods)
-    }
-
-    fn node_rows(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows> {
-        T::node_rows(self, job, config)
+    fn predictions(&self) -> Predictions<'_, B> {
+        T::predictions(self)
     }
 }
 
@@ -364,6 +312,9 @@ pub(crate) struct DataDescription {
 pub(crate) struct TaskEntry {
     /// The name of the command, which is the task of saved models.
     pub(crate) name: &'static str,
+    pub(crate) kind: TaskKind,
+    /// The items that models predict for.
+    pub(crate) items: Items,
     /// True if the data is a graph in parts.
     pub(crate) reads_parts: bool,
     /// Returns what a model with these outputs reads of the data beyond what all models read.
@@ -374,8 +325,14 @@ pub(crate) struct TaskEntry {
 
 impl TaskEntry {
     const fn of<T: TaskProgram>() -> Self {
-        let reads_parts = T::Flags::READS_PARTS;
-        Self { name: T::NAME, reads_parts, reads: T::reads, scores_of: scores_of::<T> }
+        Self {
+            name: T::NAME,
+            kind: T::Task::KIND,
+            items: T::ITEMS,
+            reads_parts: T::Flags::READS_PARTS,
+            reads: T::reads,
+            scores_of: scores_of::<T>,
+        }
     }
 
     /// Returns the task of a name; `None` if no command trains models for it.

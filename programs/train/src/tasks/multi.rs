@@ -7,7 +7,7 @@ use crate::job::labels::LabelFlags;
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
 use crate::run_page::{MetricName, decision_words, positive_class_name};
-use crate::saved_model::{OpenModel, SavedModel, TargetOutputs, positions};
+use crate::saved_model::{Items, OpenModel, Predictions, SavedModel, TargetOutputs, positions};
 use crate::settings::model_settings::check_flags;
 use crate::tasks::node::NodeTask;
 use crate::tasks::part_flags::PartFlags;
@@ -15,15 +15,14 @@ use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskFlags, Tas
 use anyhow::bail;
 use clap::Args;
 use edgecut_cli::result;
-use edgecut_dist_sampler::{DistGraph, DistRows};
-use edgecut_graph::{Meta, NodeTypeId};
+use edgecut_dist_sampler::DistGraph;
+use edgecut_graph::Meta;
 use edgecut_settings::suggestion;
-use edgecut_trainer::inference::{Neighborhoods, PredictionConfig, PredictionJob};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
 use edgecut_trainer::metrics::{Metric, MetricList, Threshold};
 use edgecut_trainer::model_file::{ReadData, TrainedOn};
 use edgecut_trainer::multi::{
-    MultiModelConfig, MultiPrediction, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel,
+    MultiPrediction, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel,
 };
 use edgecut_trainer::{Compiles, EpochReport, ScoringConfig, TrainingBackend};
 use serde::Serialize;
@@ -221,6 +220,7 @@ fn label_of(name: &str) -> Option<&str> {
 impl TaskProgram for MultiTask {
     type Task = MultiPrediction;
 
+    const ITEMS: Items = Items::Nodes;
     const ABOUT: &'static str = "Trains or evaluates one model for several labels of nodes";
     const EXAMPLES: &'static str = "Examples on graphs with several labels:\n  \
         train multi --dataset-root-dir data/partitions/shop/2-parts --target user:churn,user:spend*0.5 --nproc-per-node 2\n  \
@@ -335,30 +335,12 @@ impl TaskProgram for MultiTask {
         Ok(Box::new(Open::<NodeTask, B> { model, config, embeddings, outputs: Some(target.outputs) }))
     }
 
-    fn targets(open: &MultiModelConfig) -> Vec<TargetOutputs> {
-        let mut targets = Vec::with_capacity(open.targets.len());
-        for (at, target) in open.targets.iter().enumerate() {
-            targets.push(TargetOutputs { saved: target.clone(), columns: open.columns(at) });
+    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
+        let mut targets = Vec::with_capacity(open.config.targets.len());
+        for (at, target) in open.config.targets.iter().enumerate() {
+            targets.push(TargetOutputs { saved: target.clone(), columns: open.config.columns(at) });
         }
-        targets
-    }
-
-    fn rows_of_types<B: TrainingBackend>(
-        open: &Open<Self, B>,
-        job: PredictionJob<'_, '_, B>,
-        node_types: &[NodeTypeId],
-        neighborhoods: &Neighborhoods,
-    ) -> anyhow::Result<Vec<DistRows>> {
-        let saved = (&open.embeddings).into();
-        Ok(B::predict_outputs(job, &open.model, &open.config.network, saved, node_types, neighborhoods)?)
-    }
-
-    fn node_rows<B: TrainingBackend>(
-        open: &Open<Self, B>,
-        job: PredictionJob<'_, '_, B>,
-        config: &PredictionConfig,
-    ) -> anyhow::Result<DistRows> {
-        Ok(B::predict_node(job, &open.model, &open.config.network, (&open.embeddings).into(), config)?)
+        Predictions::Nodes(&open.model, &open.config.network, targets)
     }
 
     fn evaluate<B: TrainingBackend>(

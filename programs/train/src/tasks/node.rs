@@ -4,14 +4,13 @@ use crate::args::objective::ObjectiveArgs;
 use crate::class_names;
 use crate::job::labels::TargetArgs;
 use crate::progress::reporter::EpochText;
-use crate::saved_model::SavedModel;
+use crate::saved_model::{Items, Predictions, SavedModel};
 use crate::settings::model_settings::check_flags;
 use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::part_flags::PartFlags;
 use crate::tasks::{CommonConfig, Open, TaskArgs, TaskFlags, TaskProgram, TaskRun};
-use edgecut_dist_sampler::{DistGraph, DistRows};
-use edgecut_graph::{LabelId, NodeTypeId};
-use edgecut_trainer::inference::{PredictionConfig, PredictionJob};
+use edgecut_dist_sampler::DistGraph;
+use edgecut_graph::LabelId;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
@@ -28,6 +27,7 @@ pub(crate) struct NodeTask;
 impl TaskProgram for NodeTask {
     type Task = NodePrediction;
 
+    const ITEMS: Items = Items::Nodes;
     const ABOUT: &'static str = "Trains or evaluates a node classifier";
     const EXAMPLES: &'static str = "Example with two processes on this machine:\n  \
         train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\
@@ -126,16 +126,8 @@ impl TaskProgram for NodeTask {
         Ok(<B as Compiles<NodePrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
-    fn classified(config: &NetworkConfig) -> Option<NodeTypeId> {
-        config.outputs.first().map(|output| output.node_type)
-    }
-
-    fn node_rows<B: TrainingBackend>(
-        open: &Open<Self, B>,
-        job: PredictionJob<'_, '_, B>,
-        config: &PredictionConfig,
-    ) -> anyhow::Result<DistRows> {
-        Ok(B::predict_node(job, &open.model, &open.config, (&open.embeddings).into(), config)?)
+    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
+        Predictions::Nodes(&open.model, &open.config, Vec::new())
     }
 }
 
