@@ -57,7 +57,6 @@
 //! # use edgecut::burn::{self, backend::Autodiff, module::Module, prelude::Backend, tensor::Tensor};
 //! use edgecut::burn::config::Config;
 //! use edgecut::prelude::*;
-//! use edgecut::serde_json;
 //! # use std::sync::Arc;
 //!
 //! /// The settings of the model, which its file stores.
@@ -71,10 +70,6 @@
 //!
 //! impl LoadableConfig for ModelConfig {
 //!     type Model<B: Backend> = Model<B>;
-//!
-//!     fn from_json(json: &str) -> serde_json::Result<Self> {
-//!         serde_json::from_str(json)
-//!     }
 //!
 //!     fn validate(&self) -> Result<(), ModelError> {
 //!         Ok(())

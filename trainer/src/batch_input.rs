@@ -84,6 +84,11 @@ impl Default for BatchOptions {
 }
 
 impl BatchOptions {
+    /// Returns the options for a model whose encoder `config` describes, which reads no targets of nodes.
+    pub(crate) fn of_encoder(config: &NetworkConfig, for_training: bool) -> Self {
+        Self { labels: false, ..Self::of_model(config, for_training) }
+    }
+
     /// Returns the options for the model that `config` describes.
     pub fn of_model(config: &NetworkConfig, for_training: bool) -> Self {
         Self {

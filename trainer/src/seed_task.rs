@@ -1,10 +1,11 @@
 //! The tasks of this crate, each of which trains and evaluates models of this crate.
 
 use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::backends::TASK_KINDS;
 use crate::error::{ModelError, ModelFileError, TrainError};
 use crate::fit::{Evaluator, FitConfig, Fitted, Observer, Task, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
-use crate::model_file::{LoadableConfig, Loaded, ModelSettings, SavedEmbeddings, TaskKind, open_model};
+use crate::model_file::{LoadableConfig, Loaded, ModelSettings, SavedEmbeddings, SavedTask, TaskKind, open_model};
 use crate::models::GraphSchema;
 use burn::module::AutodiffModule;
 use edgecut_cluster::ProcessGroup;
@@ -187,12 +188,22 @@ pub fn open_task_model<T: SeedTask, B: GnnBackend>(
     path: &Path,
     device: &B::Device,
 ) -> Result<Loaded<B, T::ModelConfig, SavedEmbeddings>, ModelFileError> {
+    check_task::<T>(&SavedTask::of_file(bytes, path)?.task, path)?;
     let loaded = open_model::<B, T::ModelConfig>(bytes, path, device)?;
-    match loaded.1.task() {
-        Some(TaskKind { name, items }) if name != T::KIND.name => {
+    // The settings of networks for nodes and for graphs have the same entries.
+    if let Some(kind) = loaded.1.task() {
+        check_task::<T>(kind.name, path)?;
+    }
+    Ok(loaded)
+}
+
+/// Checks that a model is not of another task of this crate.
+fn check_task<T: SeedTask>(name: &str, path: &Path) -> Result<(), ModelFileError> {
+    match TASK_KINDS.iter().find(|kind| kind.name == name) {
+        Some(TaskKind { name, items }) if *name != T::KIND.name => {
             let what = format!("it describes a model for {items}: use it with `train {name}`");
             Err(ModelFileError::Model { path: path.to_owned(), source: ModelError::Settings { what } })
         }
-        _ => Ok(loaded),
+        _ => Ok(()),
     }
 }

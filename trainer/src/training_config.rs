@@ -1,6 +1,6 @@
 //! Settings of a model and of its training.
 
-use crate::batch_input::gcn_fault;
+use crate::batch_input::{BatchOptions, gcn_fault};
 use crate::drop_edges::DropEdges;
 use crate::embeddings::check_start;
 use crate::error::ModelError;
@@ -112,9 +112,11 @@ impl TrainingConfig {
         Self { kind, eval_num_neighbors: sampler.num_neighbors.clone(), sampler, ..Self::default() }
     }
 
-    /// Returns the removal of edges in training.
-    pub(crate) fn drop_edges(&self) -> Option<DropEdges> {
-        self.drop_edge.map(|probability| DropEdges::new(probability, self.fit.seed))
+    /// Returns the options of batches for a model that reads batches with `options`.
+    pub(crate) fn batch_options(&self, options: BatchOptions, for_training: bool) -> BatchOptions {
+        let drop_edge = self.drop_edge.filter(|_| for_training);
+        let drop_edges = drop_edge.map(|probability| DropEdges::new(probability, self.fit.seed));
+        BatchOptions { for_training, precision: self.device_memory.precision, drop_edges, ..options }
     }
 
     /// Returns the learning rate of the embeddings.

@@ -2,7 +2,8 @@
 
 use super::batch::EdgeBatchMaker;
 use super::config::check_fit;
-use super::task::{batch_options, edge_config};
+use super::task::edge_config;
+use crate::batch_input::BatchOptions;
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::gradients::{flatten_parameters, load_parameters};
@@ -41,7 +42,7 @@ pub fn explain_edges<'s, B: AutodiffGnnBackend>(
     let edge_type = check_fit(meta, model_config, config.sampler.num_neighbors.num_hops())?;
     config.check_output(model_config.num_outputs)?;
     let model = load_parameters(model_config.init::<B>(0, job.device)?, &flatten_parameters(model))?.no_grad();
-    let options = options(batch_options(model_config, false));
+    let options = options(BatchOptions::of_encoder(&model_config.encoder, false));
     let maker = EdgeBatchMaker::<B>::new(model_config, options, job.device);
     let saved = saved.into().read_by(&config.sampler)?;
     let mut embeddings = Embeddings::new(graph, &maker.schema, model_config.encoder.hidden_channels, saved.seed())?;

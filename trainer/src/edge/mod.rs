@@ -22,12 +22,11 @@ pub use task::EdgeTask;
 
 use crate::error::{ModelError, TrainError};
 use crate::fit::FitConfig;
-use crate::model_file::{LoadableConfig, ModelSettings, TaskKind};
-use crate::models::{EdgeModel, EdgeModelConfig, NetworkConfig, settings_with_entry};
+use crate::model_file::{TaskKind, encoder_settings};
+use crate::models::{EdgeModel, EdgeModelConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
 use crate::seed_task::{SeedTask, Setup};
-use burn::tensor::backend::Backend;
 use config::check_fit;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
@@ -91,32 +90,4 @@ impl SeedTask for EdgePrediction {
     }
 }
 
-impl ModelSettings for EdgeModelConfig {
-    fn num_parameters(&self) -> Option<usize> {
-        Some(self.num_parameters().unwrap_or(usize::MAX))
-    }
-
-    fn task(&self) -> Option<TaskKind> {
-        Some(EdgePrediction::KIND)
-    }
-
-    fn network(&self) -> Option<&NetworkConfig> {
-        Some(&self.encoder)
-    }
-}
-
-impl LoadableConfig for EdgeModelConfig {
-    type Model<B: Backend> = EdgeModel<B>;
-
-    fn from_json(json: &str) -> serde_json::Result<Self> {
-        settings_with_entry(json, "edge_decoder")
-    }
-
-    fn validate(&self) -> Result<(), ModelError> {
-        self.validate()
-    }
-
-    fn init<B: Backend>(&self, device: &B::Device) -> Result<EdgeModel<B>, ModelError> {
-        self.init(0, device)
-    }
-}
+encoder_settings!(EdgeModelConfig, EdgeModel, EdgePrediction);

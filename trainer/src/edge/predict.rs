@@ -2,7 +2,8 @@
 
 use super::batch::EdgeBatchMaker;
 use super::config::check_fit;
-use super::task::{batch_options, edge_config, exact};
+use super::task::{edge_config, exact};
+use crate::batch_input::BatchOptions;
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::fit::SeedBatch;
@@ -67,7 +68,7 @@ pub fn predict_edges<'s, B: GnnBackend>(
 ) -> Result<(), TrainError> {
     let meta = node.part().meta();
     let edge_type = check_fit(meta, model_config, config.sampler.num_neighbors.num_hops())?;
-    let options = batch_options(model_config, false);
+    let options = BatchOptions::of_encoder(&model_config.encoder, false);
     let maker = EdgeBatchMaker::<B>::new(model_config, options, device);
     let saved = saved.into().read_by(&config.sampler)?;
     let mut embeddings = Embeddings::new(node, &maker.schema, model_config.encoder.hidden_channels, saved.seed())?;

@@ -151,15 +151,8 @@ impl EdgeData {
 
     /// Returns the options of the batches that the model reads.
     pub(super) fn options(&self, training: &TrainingConfig, for_training: bool) -> BatchOptions {
-        let precision = training.device_memory.precision;
-        let drop_edges = training.drop_edges().filter(|_| for_training);
-        BatchOptions { precision, drop_edges, ..batch_options(&self.model, for_training) }
+        training.batch_options(BatchOptions::of_encoder(&self.model.encoder, for_training), for_training)
     }
-}
-
-/// Returns the options of the batches that a model reads. The labels of nodes are not among them.
-pub(super) fn batch_options(model: &EdgeModelConfig, for_training: bool) -> BatchOptions {
-    BatchOptions { labels: false, ..BatchOptions::of_model(&model.encoder, for_training) }
 }
 
 /// Returns the configuration of a loader of edges for a model.

@@ -44,16 +44,15 @@ pub use rank_range::RankRange;
 pub use scores::{LinkResult, LinkScores};
 pub use task::LinkTask;
 
+use crate::batch_input::BatchOptions;
 use crate::error::{ModelError, TrainError};
 use crate::fit::FitConfig;
-use crate::model_file::{LoadableConfig, ModelSettings, TaskKind};
-use crate::models::{LinkModel, LinkModelConfig, NetworkConfig, settings_with_entry};
+use crate::model_file::{TaskKind, encoder_settings};
+use crate::models::{LinkModel, LinkModelConfig};
 use crate::seed_task::{SeedTask, Setup};
-use burn::tensor::backend::Backend;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use std::sync::Arc;
-use task::batch_options;
 
 /// Link prediction by a [`LinkModel`].
 #[derive(Debug)]
@@ -110,36 +109,9 @@ impl SeedTask for LinkPrediction {
     fn evaluator<B: GnnBackend>(setup: Setup<'_, Self, B>) -> Result<LinkEvaluator<B>, TrainError> {
         let Setup { data, config, model_config, device, world } = setup;
         let schema = Arc::new(link_model_config(data.part().meta(), config)?.encoder.graph);
-        LinkEvaluator::new(data, &schema, batch_options(model_config, false), config, device, world)
+        let options = BatchOptions::of_encoder(&model_config.encoder, false);
+        LinkEvaluator::new(data, &schema, options, config, device, world)
     }
 }
 
-impl ModelSettings for LinkModelConfig {
-    fn num_parameters(&self) -> Option<usize> {
-        Some(self.num_parameters().unwrap_or(usize::MAX))
-    }
-
-    fn task(&self) -> Option<TaskKind> {
-        Some(LinkPrediction::KIND)
-    }
-
-    fn network(&self) -> Option<&NetworkConfig> {
-        Some(&self.encoder)
-    }
-}
-
-impl LoadableConfig for LinkModelConfig {
-    type Model<B: Backend> = LinkModel<B>;
-
-    fn from_json(json: &str) -> serde_json::Result<Self> {
-        settings_with_entry(json, "decoder")
-    }
-
-    fn validate(&self) -> Result<(), ModelError> {
-        self.validate()
-    }
-
-    fn init<B: Backend>(&self, device: &B::Device) -> Result<LinkModel<B>, ModelError> {
-        self.init(0, device)
-    }
-}
+encoder_settings!(LinkModelConfig, LinkModel, LinkPrediction);

@@ -174,7 +174,6 @@ fn refusal(
 #[cfg(test)]
 mod tests {
     use super::super::config::link_model_config;
-    use super::super::task::batch_options;
     use super::*;
     use crate::inference::ScoredNode;
     use crate::models::{ConvKind, SageSettings};
@@ -214,7 +213,7 @@ mod tests {
         let schema = Arc::new(model_config.encoder.graph.clone());
         let width = model_config.encoder.hidden_channels;
         let embeddings = Embeddings::new(&graph, &schema, width, 3).expect("embeddings");
-        let options = batch_options(&model_config, false);
+        let options = BatchOptions::of_encoder(&model_config.encoder, false);
         let ranked = RankedNegatives::new(&graph, &schema, options, &config, &mut world);
         let ranked = ranked.expect("ranks").expect("a ranking");
         assert_eq!(ranked.negatives().get(EDGES), None, "the first epoch has none");

@@ -59,14 +59,11 @@ impl<B: AutodiffGnnBackend> LinkTask<B> {
                  its own neighborhood: leave out `in_batch_negatives`, or `disjoint` and `temporal`";
             return Err(TrainError::config(what));
         }
-        let memory = training.device_memory;
         let schema = Arc::new(model_config.encoder.graph.clone());
         let embeddings = Embeddings::new(graph, &schema, model_config.encoder.hidden_channels, training.fit.seed)?
             .with_lr(training.embedding_lr());
-        let precision = memory.precision;
-        let drop_edges = training.drop_edges();
-        let options = BatchOptions { precision, drop_edges, ..batch_options(model_config, true) };
-        let evaluation_options = batch_options(model_config, false);
+        let options = training.batch_options(BatchOptions::of_encoder(&model_config.encoder, true), true);
+        let evaluation_options = BatchOptions::of_encoder(&model_config.encoder, false);
         let ranked = RankedNegatives::new(graph, &schema, evaluation_options, config, world)?;
         let changing = ranked.as_ref().map(RankedNegatives::negatives);
         let loader = training_loader((graph, &schema), config, options, changing, world)?;
@@ -177,11 +174,6 @@ impl<B: AutodiffGnnBackend> Task<B, LinkModel<B>> for LinkTask<B> {
     fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
         Some(self.loader.whole().sampler())
     }
-}
-
-/// Returns the options of the batches that a model reads.
-pub(super) fn batch_options(model: &LinkModelConfig, for_training: bool) -> BatchOptions {
-    BatchOptions { labels: false, ..BatchOptions::of_model(&model.encoder, for_training) }
 }
 
 fn training_loader(

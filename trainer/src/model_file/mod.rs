@@ -65,6 +65,7 @@ pub(crate) use row_ids::positions_by_id;
 pub(crate) use saved_embeddings::WantedRows;
 pub use saved_embeddings::{EmbeddingSize, SavedEmbeddings};
 pub use saved_task::{SavedLoss, SavedTask, TaskKind};
+pub(crate) use settings::encoder_settings;
 pub use settings::{LoadableConfig, ModelSettings};
 pub use table_blocks::{TableBlock, TableBlocks};
 pub(crate) use tensor_name::{ModulePath, tensor_names};

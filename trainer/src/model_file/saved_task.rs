@@ -86,7 +86,7 @@ impl SavedTask {
         let task = match config {
             config if config.get("edge_decoder").is_some() => "edge",
             config if config.get("decoder").is_some() => "link",
-            config if config.get("pooling").is_some() => "graph",
+            config if config.get("pooling").is_some_and(|pooling| !pooling.is_null()) => "graph",
             _ => "node",
         };
         Ok(Self { task: task.to_owned(), loss: None, outputs: None, decision: None, target_decisions: BTreeMap::new() })

@@ -7,6 +7,7 @@ use burn::module::Module;
 use burn::tensor::backend::Backend;
 use edgecut_gnn::nn::PygLayer;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// The settings of a model that its file stores as JSON.
 pub trait ModelSettings: Serialize {
@@ -38,15 +39,17 @@ pub trait ModelSettings: Serialize {
 impl ModelSettings for () {}
 
 /// The settings of a model that can be made again from its file.
-pub trait LoadableConfig: ModelSettings + Sized + 'static {
+pub trait LoadableConfig: ModelSettings + DeserializeOwned + 'static {
     /// The model.
     type Model<B: Backend>: Module<B> + 'static;
 
-    /// Parses the settings from the JSON of a file.
+    /// Parses the settings from the JSON of a file. The default knows no forms of earlier versions.
     ///
     /// # Errors
     /// JSON of other settings.
-    fn from_json(json: &str) -> serde_json::Result<Self>;
+    fn from_json(json: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(json)
+    }
 
     /// Checks the settings.
     ///
@@ -98,3 +101,39 @@ impl LoadableConfig for NetworkConfig {
         self.init(0, device)
     }
 }
+
+/// Implements the traits of this module for the settings of a model of this crate whose network is an encoder.
+macro_rules! encoder_settings {
+    ($config:ident, $model:ident, $task:ty) => {
+        impl $crate::model_file::ModelSettings for $config {
+            fn num_parameters(&self) -> Option<usize> {
+                Some(self.num_parameters().unwrap_or(usize::MAX))
+            }
+
+            fn task(&self) -> Option<$crate::model_file::TaskKind> {
+                Some(<$task as $crate::seed_task::SeedTask>::KIND)
+            }
+
+            fn network(&self) -> Option<&$crate::models::NetworkConfig> {
+                Some(&self.encoder)
+            }
+        }
+
+        impl $crate::model_file::LoadableConfig for $config {
+            type Model<B: burn::tensor::backend::Backend> = $model<B>;
+
+            fn validate(&self) -> Result<(), $crate::error::ModelError> {
+                self.validate()
+            }
+
+            fn init<B: burn::tensor::backend::Backend>(
+                &self,
+                device: &B::Device,
+            ) -> Result<$model<B>, $crate::error::ModelError> {
+                self.init(0, device)
+            }
+        }
+    };
+}
+
+pub(crate) use encoder_settings;

@@ -3,7 +3,6 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Serialize};
 
 use super::model_input::ModelInput;
@@ -119,24 +118,4 @@ pub(super) fn encode<B: GnnBackend>(
         0 => Tensor::empty([0, encoder.config().hidden_channels], &input.device()),
         _ => Tensor::cat(rows, 0),
     })
-}
-
-/// Parses the settings of a model from the JSON that serialising writes. They have an entry `entry`, which others lack.
-///
-/// # Errors
-/// If the text is not JSON or has other entries. The error names the task if it is nodes, links, edges or whole graphs.
-pub(crate) fn settings_with_entry<C: DeserializeOwned>(json: &str, entry: &str) -> serde_json::Result<C> {
-    let value: serde_json::Value = serde_json::from_str(json)?;
-    let described = [
-        ("edge_decoder", "edges", "edge"),
-        ("decoder", "links", "link"),
-        ("conv", "whole graphs", "graph"),
-        ("kind", "nodes", "node"),
-    ];
-    match described.into_iter().find(|(of_task, ..)| value.get(of_task).is_some()) {
-        Some((_, items, task)) if value.get(entry).is_none() => {
-            Err(serde_json::Error::custom(format!("it describes a model for {items}: use it with `train {task}`")))
-        }
-        _ => serde_json::from_value(value),
-    }
 }

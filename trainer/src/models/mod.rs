@@ -21,7 +21,6 @@ pub use edgecut_gnn::nn::{ConvKind, GatSettings, GcnSettings, GinSettings, Mode,
 pub use graph_input::{GraphClassifier, GraphInput};
 pub use graph_schema::{EdgeTypeSchema, GraphSchema, NodeTypeSchema};
 pub use layered_model::LayeredModel;
-pub(crate) use link_model::settings_with_entry;
 pub use link_model::{LinkModel, LinkModelConfig};
 pub(crate) use model_input::InputRows;
 pub use model_input::{ModelInput, NodeInput};

@@ -9,15 +9,9 @@ use serde_json::{Map, Value, json};
 /// `encoders`. A network for whole graphs also had `conv` in place of `kind`, and its `dropout` was on the pooled rows.
 ///
 /// # Errors
-/// The settings of a model for links.
+/// Settings that lack an entry.
 pub(super) fn current(settings: Value) -> Result<Value, serde_json::Error> {
     let Value::Object(mut entries) = settings else { return Ok(settings) };
-    if entries.contains_key("decoder") {
-        return Err(Error::custom("it describes a model for links: use it with `train link`"));
-    }
-    if entries.contains_key("edge_decoder") {
-        return Err(Error::custom("it describes a model for edges: use it with `train edge`"));
-    }
     if entries.contains_key("graph") {
         return Ok(Value::Object(entries));
     }
@@ -90,7 +84,6 @@ mod tests {
         for (json, what) in [
             (stack.replace("hidden_channels", "width"), "unknown field `width`"),
             (stack.replace("\"in_channels\":7,", ""), "missing field `in_channels`"),
-            (r#"{"decoder":"dot","encoder":{}}"#.to_owned(), "use it with `train link`"),
         ] {
             let error = NetworkConfig::from_json(&json).expect_err("other settings").to_string();
             assert!(error.contains(what), "{error}");

@@ -97,8 +97,7 @@ impl<B: GnnBackend> MultiEvaluator<B> {
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let precision = training.device_memory.precision;
-        let options = BatchOptions { for_training: false, drop_edges: None, precision, ..options };
+        let options = training.batch_options(options, false);
         let mut loaders = Vec::new();
         for node_type in node_types(&targets.heads) {
             let valid = targets.loader(node_type, Split::Valid, training, options, world)?;

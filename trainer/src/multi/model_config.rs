@@ -78,10 +78,6 @@ impl ModelSettings for MultiModelConfig {
 impl LoadableConfig for MultiModelConfig {
     type Model<B: Backend> = Network<B>;
 
-    fn from_json(json: &str) -> serde_json::Result<Self> {
-        serde_json::from_str(json)
-    }
-
     fn validate(&self) -> Result<(), ModelError> {
         self.network.validate()?;
         if self.targets.is_empty() || self.network.pooling.is_some() || !self.network.encoders {

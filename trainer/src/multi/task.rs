@@ -66,8 +66,7 @@ impl<B: AutodiffGnnBackend> MultiTask<B> {
             })?;
         }
         let heads: Arc<[Head]> = heads.into();
-        let precision = training.device_memory.precision;
-        let options = BatchOptions { for_training: true, precision, drop_edges: training.drop_edges(), ..options };
+        let options = training.batch_options(options, true);
         let embeddings = Embeddings::new(graph, &schema, training.hidden_channels, training.fit.seed)?
             .with_lr(training.embedding_lr());
         let sampler = schema.sampler(graph, training.sampler.clone())?;

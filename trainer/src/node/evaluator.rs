@@ -40,12 +40,7 @@ impl<B: GnnBackend> NodeEvaluator<B> {
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let options = BatchOptions {
-            for_training: false,
-            drop_edges: None,
-            precision: config.training.device_memory.precision,
-            ..options
-        };
+        let options = config.training.batch_options(options, false);
         let valid = split_loader(data, config, Split::Valid, options, world)?;
         data.objective.check_validation(valid.total_seeds())?;
         let scorer = NodeScorer {

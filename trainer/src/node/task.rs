@@ -50,10 +50,7 @@ impl<B: AutodiffGnnBackend> NodeTask<B> {
         check_num_classes(graph, world)?;
         let data = NodeData::new(graph, config)?;
         let training = &config.training;
-        let memory = training.device_memory;
-        let precision = memory.precision;
-        let drop_edges = training.drop_edges();
-        let options = BatchOptions { for_training: true, precision, drop_edges, ..options };
+        let options = training.batch_options(options, true);
         let embeddings = Embeddings::new(graph, &data.schema, training.hidden_channels, training.fit.seed)?
             .with_lr(training.embedding_lr());
         let loader = split_loader(&data, config, Split::Train, options, world)?;
