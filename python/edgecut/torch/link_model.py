@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,16 +20,29 @@ __all__ = ["EdgeModel", "LinkModel", "PairModel"]
 class PairModel(torch.nn.Module):
     """An encoder of nodes and a decoder of their pairs."""
 
+    # The name for errors, the entry that only configurations of this model have, and the kind of the types whose classes it predicts.
+    WHAT: ClassVar[str]
+    ENTRY: ClassVar[str]
+    CLASSES_OF: ClassVar[str | None] = None
+
     def __init__(
-        self, config: dict[str, Any], num_nodes: Mapping[str, int] | None, pyg_layers: list[dict[str, Any]] | None, what: str
+        self,
+        config: dict[str, Any],
+        num_nodes: Mapping[str, int] | None = None,
+        pyg_layers: list[dict[str, Any]] | None = None,
     ) -> None:
         super().__init__()
         self.config = config
-        self.settings = Settings(config, what)
-        self.encoder = RelationalNet(self.settings["encoder"], num_nodes, pyg_layers)
+        settings = Settings(config, self.WHAT)
+        self.encoder = RelationalNet(settings["encoder"], num_nodes, pyg_layers)
         self.pyg_layers = pyg_layers
         self.decision: Decision | None = None
         self.trained_on: str | None = None
+        self._make_decoder(settings)
+        settings.finish()
+
+    def _make_decoder(self, settings: Settings) -> None:
+        raise NotImplementedError
 
     def encode(self, x: Any, edge_index: Any, n_id: Any = None, **values: Any) -> Any:
         """Return the rows of the nodes. The arguments are those of :meth:`RelationalNet.forward`."""
@@ -75,17 +88,11 @@ class LinkModel(PairModel):
         The settings.
     """
 
-    def __init__(
-        self,
-        config: dict[str, Any],
-        num_nodes: Mapping[str, int] | None = None,
-        pyg_layers: list[dict[str, Any]] | None = None,
-    ) -> None:
-        super().__init__(config, num_nodes, pyg_layers, "model for links")
-        settings = self.settings
-        self.decoder, values = _decoder(settings["decoder"])
-        self.decoder_settings = values
-        settings.finish()
+    WHAT = "model for links"
+    ENTRY = "decoder"
+
+    def _make_decoder(self, settings: Settings) -> None:
+        self.decoder, self.decoder_settings = _decoder(settings["decoder"])
         edge_types, channels = len(self.encoder.edge_types), self.encoder.config["hidden_channels"]
         self.relations = None
         widths = {"dot": None, "rotate": channels // 2, "bilinear": channels * channels}
@@ -158,21 +165,17 @@ class EdgeModel(PairModel):
         The settings.
     """
 
-    def __init__(
-        self,
-        config: dict[str, Any],
-        num_nodes: Mapping[str, int] | None = None,
-        pyg_layers: list[dict[str, Any]] | None = None,
-    ) -> None:
-        super().__init__(config, num_nodes, pyg_layers, "model for edges")
-        settings = self.settings
+    WHAT = "model for edges"
+    ENTRY = "edge_decoder"
+    CLASSES_OF = "edge_types"
+
+    def _make_decoder(self, settings: Settings) -> None:
         self.edge_type: int = settings["edge_type"]
         self.feature_dim: int = settings["edge_feature_dim"]
         self.kind = settings.choice("edge_decoder", ("mlp", "dot", "bilinear"))
         outputs = settings.positive("num_outputs")
         # They choose the messages, which the program has chosen by the edges that it passes.
         settings["target_edges"], settings["reverse_types"]
-        settings.finish()
         channels = self.encoder.config["hidden_channels"]
         self.decoder = torch.nn.ModuleDict()
         if self.kind == "mlp":

@@ -18,7 +18,7 @@ from ..store import Store
 from .decision import Decision
 from .embeddings import PREFIX, check_nodes, read_embeddings
 from .from_pyg import from_pyg
-from .link_model import EdgeModel, LinkModel, PairModel
+from .link_model import EdgeModel, PairModel
 from .network import ConvStack, GraphNet, Network, RelationalNet
 from .settings import current
 from .trained_on import check_graph
@@ -200,10 +200,9 @@ def _check_computes_the_same(model: torch.nn.Module) -> None:
 
 
 def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
-    if "edge_decoder" in config:
-        return EdgeModel(config, num_nodes, pyg_layers)
-    if "decoder" in config:
-        return LinkModel(config, num_nodes, pyg_layers)
+    for of_pairs in PairModel.__subclasses__():
+        if of_pairs.ENTRY in config:
+            return of_pairs(config, num_nodes, pyg_layers)
     config = current(config)
     made = ConvStack
     if config.get("pooling") is not None:
@@ -219,9 +218,9 @@ def _network(model: Model) -> Network:
 
 def _reads_classes_of(model: Model) -> str | None:
     """Return the kind of the types whose classes a model predicts. Files that do not tell the outputs may have classes."""
-    if isinstance(model, LinkModel) or (model.decision is not None and model.decision.kind not in ("classes", None)):
+    if model.decision is not None and model.decision.kind not in ("classes", None):
         return None
-    return "edge_types" if isinstance(model, EdgeModel) else "node_types"
+    return model.CLASSES_OF if isinstance(model, PairModel) else "node_types"
 
 
 def _target(model: Model, store: Store) -> str:
