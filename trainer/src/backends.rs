@@ -7,7 +7,7 @@ use crate::inference::{
     ExplanationConfig, ExplanationRun, ExplanationVisitor, GraphPredictionConfig, LayerWiseConfig, LinkEnds,
     Neighborhoods, PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
 };
-use crate::model_file::{Loaded, SavedEmbeddings, TaskKind};
+use crate::model_file::{Loaded, SavedEmbeddings};
 use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
 use crate::seed_task::{FittedOf, ModelOf, SeedTask, TrainedModel};
 #[cfg(not(test))]
@@ -116,9 +116,6 @@ macro_rules! compiled_tasks {
         pub trait Tasks: GnnBackend $(+ Compiles<$task>)* {}
 
         impl<B: GnnBackend $(+ Compiles<$task>)*> Tasks for B {}
-
-        /// The kinds of all tasks of this crate.
-        pub(crate) const TASK_KINDS: &[TaskKind] = &[$(<$task as SeedTask>::KIND),*];
 
         // The unit tests call none of these, and would wait for them to be compiled.
         $(

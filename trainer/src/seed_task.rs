@@ -1,7 +1,6 @@
 //! The tasks of this crate, each of which trains and evaluates models of this crate.
 
 use crate::embeddings::{EmbeddingSource, Embeddings};
-use crate::backends::TASK_KINDS;
 use crate::error::{ModelError, ModelFileError, TrainError};
 use crate::fit::{Evaluator, FitConfig, Fitted, Observer, Task, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
@@ -188,22 +187,18 @@ pub fn open_task_model<T: SeedTask, B: GnnBackend>(
     path: &Path,
     device: &B::Device,
 ) -> Result<Loaded<B, T::ModelConfig, SavedEmbeddings>, ModelFileError> {
-    check_task::<T>(&SavedTask::of_file(bytes, path)?.task, path)?;
-    let loaded = open_model::<B, T::ModelConfig>(bytes, path, device)?;
-    // The settings of networks for nodes and for graphs have the same entries.
-    if let Some(kind) = loaded.1.task() {
-        check_task::<T>(kind.name, path)?;
-    }
-    Ok(loaded)
-}
-
-/// Checks that a model is not of another task of this crate.
-fn check_task<T: SeedTask>(name: &str, path: &Path) -> Result<(), ModelFileError> {
-    match TASK_KINDS.iter().find(|kind| kind.name == name) {
-        Some(TaskKind { name, items }) if *name != T::KIND.name => {
-            let what = format!("it describes a model for {items}: use it with `train {name}`");
+    let loaded = open_model::<B, T::ModelConfig>(bytes, path, device);
+    let task = match &loaded {
+        Ok((_, config, _)) => config.task().map(|kind| kind.name.to_owned()),
+        // Models of other tasks have other settings.
+        Err(ModelFileError::Config { .. }) => Some(SavedTask::of_file(bytes, path)?.task),
+        Err(_) => None,
+    };
+    match task {
+        Some(name) if name != T::KIND.name => {
+            let what = format!("it describes a model of the task {name}: use it with `train {name}`");
             Err(ModelFileError::Model { path: path.to_owned(), source: ModelError::Settings { what } })
         }
-        _ => Ok(()),
+        _ => loaded,
     }
 }

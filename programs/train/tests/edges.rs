@@ -303,9 +303,9 @@ fn flags_and_models_that_do_not_fit_are_named() {
         error_of(&run(&mut command))
     };
     let error = load("node", &nodes.path, "edges", &[]);
-    assert!(error.contains("it describes a model for edges: use it with `train edge`"), "{error}");
+    assert!(error.contains("it describes a model of the task edge: use it with `train edge`"), "{error}");
     let error = load("edge", &parts.path, "nodes", &[]);
-    assert!(error.contains("it describes a model for nodes: use it with `train node`"), "{error}");
+    assert!(error.contains("it describes a model of the task node: use it with `train node`"), "{error}");
     let error = load("edge", &parts.path, "edges", &["--target-edges", "include"]);
     assert!(error.contains("--target-edges include: the model") && error.contains("was saved with exclude"), "{error}");
     let error = load("edge", &parts.path, "edges", &["--reverse-types", "e0=e1"]);

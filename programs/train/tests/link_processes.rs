@@ -80,7 +80,7 @@ fn two_processes_train_links_and_say_how_it_went() {
 
     let output = train_or_evaluate(node(&parts.path).args(["--nproc-per-node", "2", "--load-model"]).arg(&model));
     assert_both_fail(&output, &format!("model {}: ", text(&model)));
-    assert_both_fail(&output, "it describes a model for links: use it with `train link`");
+    assert_both_fail(&output, "it describes a model of the task link: use it with `train link`");
     let output = link(&parts.path, 2, &["--num-neighbors", "5", "--load-model", text(&model)]);
     assert_both_fail(&output, "the model has 2 layers, but --num-neighbors has 1 fan-outs");
 }

@@ -266,7 +266,12 @@ fn wrong_requests_for_graphs_are_refused_with_one_error() {
         (&model, vec!["--graphs", "all", "--output", "score"], 2, &["--graphs applies to rows of graphs"]),
         (&model, vec!["--graphs", "all", "--explain"], 2, &["--explain writes a table"]),
         (&model, vec!["--graphs", "all", "--explain", "--format", "csv", "--seed", "1"], 2, &["--seed applies to"]),
-        (&of_nodes, vec!["--graphs", "all", "--explain", "--format", "csv"], 2, &["load a model of train graph for --explain"]),
+        (
+            &of_nodes,
+            vec!["--graphs", "all", "--explain", "--format", "csv"],
+            2,
+            &["load a model of train graph for --explain"],
+        ),
         (&model, vec!["--graphs", "all", "--dataset", "NONE", "--dataset-root-dir", dir], 1, &["NONE"]),
         (&of_nodes, vec!["--graphs", "all"], 2, &["the model is for nodes", "load a model of train graph"]),
     ] {

@@ -524,7 +524,10 @@ fn wrong_requests_are_refused_with_one_error() {
     // A model of another task, and a graph with other features.
     let output = predict(&nodes.path, &of_nodes, &out, &[&score[..], &[&pairs]].concat());
     let error = error_of(&output);
-    assert!(output.status.code() == Some(2) && error.contains("load a model of train link for --output score"), "{error}");
+    assert!(
+        output.status.code() == Some(2) && error.contains("load a model of train link for --output score"),
+        "{error}"
+    );
     let error = error_of(&predict(&parts(2, 1).path, &model, &out, &[&score[..], &[&pairs]].concat()));
     assert!(error.contains("the model was trained for another graph"), "{error}");
     let exported = |model: &Path, kind: &str| {

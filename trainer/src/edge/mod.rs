@@ -90,4 +90,4 @@ impl SeedTask for EdgePrediction {
     }
 }
 
-encoder_settings!(EdgeModelConfig, EdgeModel, EdgePrediction);
+encoder_settings!(EdgeModelConfig, EdgeModel, EdgePrediction::KIND);

@@ -114,4 +114,4 @@ impl SeedTask for LinkPrediction {
     }
 }
 
-encoder_settings!(LinkModelConfig, LinkModel, LinkPrediction);
+encoder_settings!(LinkModelConfig, LinkModel, LinkPrediction::KIND);

@@ -104,14 +104,14 @@ impl LoadableConfig for NetworkConfig {
 
 /// Implements the traits of this module for the settings of a model of this crate whose network is an encoder.
 macro_rules! encoder_settings {
-    ($config:ident, $model:ident, $task:ty) => {
+    ($config:ident, $model:ident, $kind:expr) => {
         impl $crate::model_file::ModelSettings for $config {
             fn num_parameters(&self) -> Option<usize> {
                 Some(self.num_parameters().unwrap_or(usize::MAX))
             }
 
             fn task(&self) -> Option<$crate::model_file::TaskKind> {
-                Some(<$task as $crate::seed_task::SeedTask>::KIND)
+                Some($kind)
             }
 
             fn network(&self) -> Option<&$crate::models::NetworkConfig> {

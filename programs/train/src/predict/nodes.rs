@@ -6,8 +6,8 @@ use super::done::{Done, in_graph};
 use super::files::{Columns, NamedColumns, RowsFile, Table, USER_ID, of_target, stem_of_rank, write_ids};
 use super::model::{Opened, open};
 use super::progress::Progress;
-use super::selection::{Selection, Splits};
 use super::scratch_dir;
+use super::selection::{Selection, Splits};
 use super::values::{Form, Values};
 use crate::exit::UsageError;
 use crate::id_map_file::{UserColumn, UserIds};
@@ -127,12 +127,8 @@ fn compute<B: TrainingBackend>(
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
     let rows = Arc::new(match opened.model.predictions() {
-        Predictions::Nodes(model, network, _) => {
-            B::predict_node(job, model, network, opened.embeddings(), &config)?
-        }
-        Predictions::Links(model, network) => {
-            B::predict_link_rows(job, model, network, opened.embeddings(), &config)?
-        }
+        Predictions::Nodes(model, network, _) => B::predict_node(job, model, network, opened.embeddings(), &config)?,
+        Predictions::Links(model, network) => B::predict_link_rows(job, model, network, opened.embeddings(), &config)?,
         _ => bail!(opened.unfit()),
     });
     progress.finish();
