@@ -2,7 +2,7 @@
 
 use crate::Rounds;
 use crate::faulty_disk::{DiskFault, FaultyDisk, Operations};
-use crate::moments::Moments;
+use crate::moments::{Moments, case_of_round};
 use crate::programs::{program, run as run_command, write_parts};
 use crate::table::{Outcome, Table};
 use anyhow::{Context, ensure};
@@ -53,7 +53,7 @@ fn partition(paths: &Paths) -> anyhow::Result<Command> {
 
 fn train(paths: &Paths, flags: &[&str], name: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(program("train")?);
-    command.args(["node", "--num-neighbors", "5,5", "--num-epochs", "30", "--hidden-channels", "256"]);
+    command.args(["node", "--num-neighbors", "5,5", "--num-epochs", "6", "--hidden-channels", "256"]);
     command.arg("--dataset-root-dir").arg(&paths.parts).args(flags).arg(paths.disk.join(name));
     Ok(command)
 }
@@ -107,14 +107,15 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
     let disk = dir.path().join("disk");
     std::fs::create_dir(&disk).context("make a folder")?;
     let place = Place { at_home, disk };
+    let mut cases = Vec::new();
+    for (kind, name) in KINDS {
+        let programs: &[Program] = if kind == Kind::FailsToRead { &READERS } else { &WRITERS };
+        cases.extend(programs.iter().map(|&program| (kind, name, program)));
+    }
     let mut table = Table::default();
     for number in rounds.numbers() {
         let mut moments = Moments::of_round(rounds.seed, number);
-        let (kind, name) = moments.one_of(&KINDS);
-        let program = match kind {
-            Kind::FailsToRead => moments.one_of(&READERS),
-            _ => moments.one_of(&WRITERS),
-        };
+        let (kind, name, program) = case_of_round(&cases, rounds.seed, number);
         let fault = format!("a disk is {name}: {}", program.name);
         match place.round(kind, &program, &mut moments) {
             Ok((what, outcome)) => table.note(number, &format!("{}, {what}", program.name), &fault, outcome),
@@ -272,6 +273,9 @@ fn partial_files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(left)
 }
 
+/// The unit of the size of a file system in memory.
+const PAGE_BYTES: u64 = 4096;
+
 /// A small file system in memory. It is unmounted when the value is dropped.
 struct SmallDisk<'a> {
     path: &'a Path,
@@ -279,7 +283,8 @@ struct SmallDisk<'a> {
 
 impl<'a> SmallDisk<'a> {
     fn mount(path: &'a Path, bytes: u64) -> anyhow::Result<Self> {
-        let size = format!("size={}", bytes.max(4096));
+        // The kernel rounds up to pages, and a disk that is to be full may have no page more.
+        let size = format!("size={}", (bytes / PAGE_BYTES * PAGE_BYTES).max(PAGE_BYTES));
         run_command(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "campaign"]).arg(path))
             .context("mount a small disk; this needs root")?;
         Ok(Self { path })

@@ -62,10 +62,12 @@ enum Kind {
     /// Kill a training while it writes checkpoints, and resume it. The result must be that of a training without
     /// interruptions, bit for bit
     Checkpoints(Rounds),
-    /// Kill, suspend or terminate partition-graph. The folder of the parts must be absent or complete
+    /// Kill, suspend or terminate partition-graph. The folder of the parts must be absent or complete. 15 rounds have each
+    /// job with each fault
     Partitioning(Rounds),
     /// Let disks be full, read-only or slow, or fail to write or read, for each program that uses them. There must be one
-    /// error that names the file, and no partial file; programs on slow disks must succeed
+    /// error that names the file, and no partial file; programs on slow disks must succeed. 28 rounds have each program with
+    /// each fault
     Disks(Rounds),
     /// Capture the traffic of two training processes with each protection, and search it for features, control messages and
     /// the secret. With encryption, none of them must be readable

@@ -1,7 +1,7 @@
 //! Faults of partition-graph.
 
 use crate::Rounds;
-use crate::moments::Moments;
+use crate::moments::{Moments, case_of_round};
 use crate::programs::{Process, program, run as run_command, wait_until};
 use crate::table::{Outcome, Table};
 use anyhow::{Context, ensure};
@@ -55,13 +55,15 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
         run_command(&mut site.command(job)?)?;
         *within = start.elapsed();
     }
+    let mut cases = Vec::new();
+    for fault in FAULTS {
+        cases.extend(JOBS.into_iter().zip(within).map(|(job, within)| (fault, job, within)));
+    }
     let mut table = Table::default();
     for number in rounds.numbers() {
-        let mut moments = Moments::of_round(rounds.seed, number);
-        let (fault, signal) = moments.one_of(&FAULTS);
-        let (at, (name, job)) = moments.one_of(&[0, 1, 2, 3, 4].map(|at: usize| (at, JOBS[at])));
-        let moment = moments.before(within[at]);
-        let what = format!("{name} {fault} after {:.3} of {:.3} s", moment.as_secs_f64(), within[at].as_secs_f64());
+        let ((fault, signal), (name, job), within) = case_of_round(&cases, rounds.seed, number);
+        let moment = Moments::of_round(rounds.seed, number).before(within);
+        let what = format!("{name} {fault} after {:.3} of {:.3} s", moment.as_secs_f64(), within.as_secs_f64());
         table.note(number, &what, &format!("{name} is {fault}"), site.round(job, signal, moment));
     }
     Ok(table)

@@ -2,7 +2,7 @@
 
 use crate::Rounds;
 use crate::job::{ENDS_WITHIN, MASTER_PORT, Site};
-use crate::moments::Moments;
+use crate::moments::case_of_round;
 use crate::programs::{Process, wait_until};
 use crate::serving::start_host;
 use crate::switch::Redirection;
@@ -21,9 +21,6 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// The protections of connections. All jobs have a secret.
 const PROTECTIONS: [&[&str]; 3] = [&[], &["--check-traffic"], &["--encrypt"]];
-
-/// A number that is coprime to the number of cases, so that consecutive rounds differ in more than the connection.
-const STRIDE: usize = 47;
 
 /// A connection and those after it, from one host to another, which reach a third one.
 #[derive(Clone, Copy)]
@@ -53,9 +50,7 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
     let cases = cases();
     let mut table = Table::default();
     for number in rounds.numbers() {
-        // Consecutive rounds have all cases, in an order that the seed determines.
-        let start = Moments::of_round(rounds.seed, 0).below(cases.len());
-        let case = cases[(start + number as usize * STRIDE) % cases.len()];
+        let case = case_of_round(&cases, rounds.seed, number);
         let Case { has_servers, from, to, first, protection } = case;
         let kind = if has_servers { "server" } else { "rank" };
         let what = format!("connection {first} and later ones {from} -> {to}, a {kind}, with {protection:?}");
@@ -103,17 +98,4 @@ fn round(site: &Site, case: &Case) -> anyhow::Result<(Outcome, Duration)> {
     let refused = format!("has reached this process, {found}:");
     ensure!(hosts[instead].output().contains(&refused), "{found} says: {}", hosts[instead].output());
     Ok((Outcome::Ended, begin.elapsed()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn consecutive_rounds_have_all_cases() {
-        let count = cases().len();
-        let mut seen: Vec<usize> = (0..count).map(|number| number * STRIDE % count).collect();
-        seen.sort_unstable();
-        assert!(seen.iter().copied().eq(0..count));
-    }
 }
