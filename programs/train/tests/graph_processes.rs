@@ -19,7 +19,7 @@ fn graph(nproc: u32, scratch: &Path, flags: &[&str]) -> Output {
     )
 }
 
-const FAKE: [&str; 6] = ["--dataset", "fake-graphs", "--num-graphs", "301", "--num-epochs", "15"];
+const FAKE: [&str; 6] = ["--dataset", "fake-graphs", "--num-graphs", "301", "--num-epochs", "8"];
 
 #[test]
 fn processes_train_on_one_copy_and_say_how_it_went() {
@@ -32,10 +32,10 @@ fn processes_train_on_one_copy_and_say_how_it_went() {
         let trained = json_of(graph(nproc, &scratch, &[&FAKE[..], &files].concat()));
         assert!(trained["test_acc"].as_f64() > Some(0.8), "{nproc} processes: {trained}");
         let lines = metrics_lines(&metrics);
-        // 15 epochs, the confusion matrix, the scores of classes, the curves and the result.
-        assert_eq!(lines.len(), 19);
+        // 8 epochs, the confusion matrix, the scores of classes, the curves and the result.
+        assert_eq!(lines.len(), 12);
         // 301 graphs minus 30 validation and 30 test graphs, on any number of processes.
-        assert!(lines[..15].iter().all(|line| line["graphs"] == 241 && line["seconds"].as_f64() > Some(0.0)));
+        assert!(lines[..8].iter().all(|line| line["graphs"] == 241 && line["seconds"].as_f64() > Some(0.0)));
         let best = trained["best_epoch"].as_u64().expect("an epoch") as usize;
         assert_same(&lines[best - 1], &trained, &["valid_acc"]);
         // The saved model gives the same results on any number of processes and with any batch size.
@@ -51,7 +51,7 @@ fn processes_train_on_one_copy_and_say_how_it_went() {
     assert!(said.starts_with("validation accuracy ") && said.contains("(epoch "), "{said}");
     let progress = stderr(&output);
     assert!(progress.starts_with("fake-graphs: 301 graphs of 2 classes, "), "{progress}");
-    assert!(progress.contains("epoch 15/15: loss ") && progress.contains(" % waiting"), "{progress}");
+    assert!(progress.contains("epoch 8/8: loss ") && progress.contains(" % waiting"), "{progress}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_cross_validation_names_its_protocol() {
         ("validation", "the epoch of each fold was selected on a tenth of its training graphs"),
         ("best-mean-epoch", "one epoch for all folds, selected on the test graphs"),
     ] {
-        let flags = [&FAKE[..], &["--folds", "3", "--protocol", protocol]].concat();
+        let flags = [&FAKE[..], &["--num-epochs", "5", "--folds", "3", "--protocol", protocol]].concat();
         let output = graph(2, dir.path(), &flags);
         let said = String::from_utf8_lossy(&output.stdout);
         let summary = said.lines().last().expect("a line");
@@ -95,7 +95,7 @@ fn a_cross_validation_names_its_protocol() {
 fn other_training_graphs_than_in_the_training_have_a_note() {
     let dir = Folder::new();
     let model = dir.join("model.safetensors");
-    succeeded(graph(1, dir.path(), &[&FAKE[..], &["--save-model", text(&model)]].concat()));
+    succeeded(graph(1, dir.path(), &[&FAKE[..], &["--num-epochs", "1", "--save-model", text(&model)]].concat()));
     for (flags, is_other) in [(&[][..], false), (&["--split-seed", "1"], true), (&["--split", "0.5,0.1,0.4"], true)] {
         let load = [&FAKE[..], &["--load-model", text(&model)], flags].concat();
         let output = succeeded(graph(2, dir.path(), &load));

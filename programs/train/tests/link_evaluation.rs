@@ -178,7 +178,7 @@ fn a_loaded_model_keeps_its_convolution_and_its_use_of_edge_features() {
     let Scratch { folder: _folder, model, .. } = scratch();
     for flags in [&["--model", "gat"][..], &["--model", "gat", "--no-edge-features"]] {
         train(&parts.path, &model, flags);
-        let found = json_of(link(&parts.path, 1, &["--json", "--load-model", text(&model)]));
+        let found = json_of(link(&parts.path, 1, &["--json", "--eval-negatives", "20", "--load-model", text(&model)]));
         assert!(score(&found, "test", "mrr") > 0.0, "{found}");
     }
     let output = link(&parts.path, 1, &["--load-model", text(&model), "--no-edge-features", "--model", "sage"]);

@@ -348,7 +348,8 @@ fn what_does_not_fit_the_graph_is_one_error() {
     let hold_out = HoldOut::random(0.1, 0.1, 0);
     graph.hold_out_edges(&graph.edge_type_ids(), &hold_out).expect("held-out edges");
     let timed = written_by(&graph, 1);
-    let flags = ["--num-neighbors", "3", "--num-epochs", "1", "--time-attr", "edge_time"];
+    let flags =
+        ["--num-neighbors", "3", "--num-epochs", "1", "--eval-negatives", "10", "--time-attr", "edge_time"];
     let saved = timed.path.join("../timed.safetensors");
     let output = link(&timed.path, 1, &[&flags[..], &["--save-model", text(&saved)]].concat());
     assert!(output.status.success(), "held-out edges have their own times: {}", stderr(&output));
@@ -493,11 +494,12 @@ fn a_run_with_shared_negatives_of_several_types_repeats() {
     // Many batches have one edge into nodes of a type.
     let shared = ["--shared-negatives", "--num-negatives", "20", "--batch-size", "4", "--edge-types", "e0,e4"];
     let hgt = ["--model", "hgt", "--batch-size", "20"];
+    let small = ["--num-neighbors", "4,3", "--eval-negatives", "5", "--num-epochs", "2"];
     for flags in [&shared[..], &hgt] {
         let mut runs = Vec::new();
         for run in 0..3 {
             let metrics = folder.join(format!("{}-{run}", flags[1]));
-            let flags = [flags, &["--num-epochs", "2", "--metrics", text(&metrics)]].concat();
+            let flags = [flags, &small, &["--metrics", text(&metrics)]].concat();
             succeeded(link(&parts.path, 1, &flags));
             let lines = metrics_lines(&metrics).into_iter().filter(|line| line["event"] == "epoch");
             runs.push(lines.map(|line| (line["loss"].clone(), line["valid"].clone())).collect::<Vec<_>>());
@@ -560,8 +562,8 @@ fn a_run_with_negatives_by_ranks_continues_from_the_end_of_an_epoch() {
     let folder = Folder::new();
     let metrics = folder.join("metrics.jsonl");
     let dir = folder.join("checkpoints");
-    let ranked =
-        "--num-neighbors 3 --exclude-positives --num-negatives 4 --max-given-negatives 2 --ranked-negatives 5-20";
+    let ranked = "--num-neighbors 3 --exclude-positives --num-negatives 4 --max-given-negatives 2 --ranked-negatives 5-20 \
+                  --eval-negatives 10";
     let ranked: Vec<&str> = ranked.split(' ').collect();
     let whole = losses(&parts.path, 2, &metrics, &[&ranked[..], &["--num-epochs", "4"]].concat());
     let stored = ["--checkpoint-dir", text(&dir), "--checkpoint-every", "1step", "--keep", "1000"];

@@ -130,23 +130,25 @@ fn reports_of_links_and_of_whole_graphs_have_their_scores() {
     let folder = Folder::new();
     let path = parts.path.to_str().expect("UTF-8");
     let graphs = folder.path().to_str().expect("UTF-8");
-    for (name, flags, metric, test) in [
+    for (name, flags, root, metric, test) in [
         (
             "link",
-            vec!["link", "--dataset-root-dir", path, "--num-neighbors", "5,3", "--hidden-channels", "8"],
+            "link --num-neighbors 5,3 --hidden-channels 8 --eval-negatives 10",
+            path,
             "MRR",
             "Test MRR",
         ),
         (
             "graph",
-            vec!["graph", "--dataset", "fake-graphs", "--dataset-root-dir", graphs, "--num-graphs", "60"],
+            "graph --dataset fake-graphs --num-graphs 60",
+            graphs,
             "accuracy",
             "Test accuracy",
         ),
     ] {
         let out = folder.join(format!("{name}.html"));
         let mut command = program();
-        command.args(&flags).args(["--num-epochs", "3", "--metrics"]).arg(folder.join(format!("{name}.jsonl")));
+        command.args(flags.split(' ')).args(["--dataset-root-dir", root, "--num-epochs", "3", "--metrics"]).arg(folder.join(format!("{name}.jsonl")));
         succeeded(run(command.arg("--report").arg(&out)));
         let page = std::fs::read_to_string(&out).expect("the report");
         let title = format!("<figcaption>Validation {metric}</figcaption>");
@@ -163,30 +165,34 @@ fn scores_and_predictions_are_counted_once() {
     let parts = link_parts(2);
     let folder = Folder::new();
     // Both tasks give the same counts on one and on two ranks.
-    let lines = |task: &str, ranks: &str, event: &str, parts: &Path| -> Value {
+    let lines = |task: &str, ranks: &str, events: &[&str], parts: &Path| -> Vec<Value> {
         let metrics = folder.join("metrics.jsonl");
         let mut command = program();
         command.args([task, "--num-neighbors", "-1,-1", "--hidden-channels", "8", "--num-epochs", "1", "--lr", "0"]);
         command.args(["--nproc-per-node", ranks, "--metrics"]).arg(&metrics).arg("--dataset-root-dir").arg(parts);
         succeeded(run(&mut command));
-        let text = std::fs::read_to_string(&metrics).expect("the metrics");
-        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines.find(|line| line["event"] == event).unwrap_or_else(|| panic!("no {event} in {text}"))
+        let lines = metrics_lines(&metrics);
+        let mut found = Vec::new();
+        for event in events {
+            let line = lines.iter().find(|line| line["event"] == **event);
+            found.push(line.unwrap_or_else(|| panic!("no {event} in {lines:?}")).clone());
+        }
+        found
     };
     let sum = |counts: &Value| counts.as_array().expect("counts").iter().filter_map(Value::as_u64).sum::<u64>();
     let one = link_parts(1);
     for (ranks, parts) in [("1", &one), ("2", &parts)] {
-        let histogram = lines("link", ranks, "histogram", &parts.path);
+        let found = lines("link", ranks, &["histogram", "result"], &parts.path);
+        let histogram = &found[0];
         let positives = sum(&histogram["positives"]);
-        let test = lines("link", ranks, "result", &parts.path)["test"]["edges"].as_u64();
-        assert_eq!(Some(positives), test);
+        assert_eq!(Some(positives), found[1]["test"]["edges"].as_u64());
         // By default, each edge has 100 negatives.
         assert_eq!(sum(&histogram["negatives"]), 100 * positives);
     }
     let one = fake_parts(1);
     let two = fake_parts(2);
-    let single = lines("node", "1", "confusion", &one.path)["counts"].clone();
-    let double = lines("node", "2", "confusion", &two.path)["counts"].clone();
+    let single = lines("node", "1", &["confusion"], &one.path)[0]["counts"].clone();
+    let double = lines("node", "2", &["confusion"], &two.path)[0]["counts"].clone();
     let flat = |rows: &Value| -> Vec<u64> {
         rows.as_array()
             .expect("rows")

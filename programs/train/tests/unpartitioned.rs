@@ -87,7 +87,8 @@ fn edges_are_held_out_as_partition_graph_does() {
     let part = written_by(&graph, 1);
     let result = |dir: &Path, flags: &[&str]| -> Value {
         let mut command = train("link", dir);
-        command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--hidden-channels", "16", "--json"]).args(flags);
+        command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--hidden-channels", "16", "--json"]);
+        command.args(["--eval-negatives", "10"]).args(flags);
         let output = succeed(&mut command);
         serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
     };

@@ -10,7 +10,7 @@ use edgecut_graph::{
 };
 use edgecut_partition::{Changes, Replaces, UpdateOptions, update};
 use programs::{
-    assert_error, assert_same, error_of, fake_parts, link_parts, program, run, stderr, succeeded, train_or_evaluate,
+    assert_error, assert_same, error_of, evaluation_of, fake_parts, link_parts, program, run, stderr, succeeded, train_or_evaluate,
     typed_link_parts, typed_parts, written_by,
 };
 use safetensors::SafeTensors;
@@ -67,9 +67,7 @@ fn command(task: &str, parts: &Path, flags: &[&str]) -> Output {
     let mut command = program();
     command.args([task, "--dataset-root-dir"]).arg(parts).args(["--num-neighbors", "5,3", "--hidden-channels", "16"]);
     command.args(["--batch-size", "64", "--lr", "0.01", "--num-epochs", "2", "--dropout", "0", "--json"]);
-    if task == "node" {
-        command.args(["--eval-num-neighbors", "-1,-1"]);
-    }
+    command.args(evaluation_of(task));
     // Of a flag that is given twice, the last one counts.
     command.args(flags);
     train_or_evaluate(&command)
