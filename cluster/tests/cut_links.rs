@@ -131,8 +131,15 @@ fn run_and_cut(number: usize, from: usize, to: usize) -> Result<Vec<String>, Str
 #[test]
 fn every_cut_link_ends_the_job_and_is_named_by_all_ranks() {
     let pairs = (0..WORLD_SIZE).flat_map(|from| (0..WORLD_SIZE).map(move |to| (from, to)));
-    for (number, (from, to)) in pairs.filter(|(from, to)| from != to).enumerate() {
-        let ends = match run_and_cut(number, from, to) {
+    let pairs: Vec<(usize, usize)> = pairs.filter(|(from, to)| from != to).collect();
+    // The jobs wait for timeouts, so all of them run at the same time.
+    let jobs: Vec<_> = std::thread::scope(|threads| {
+        let cuts = pairs.iter().enumerate();
+        let jobs: Vec<_> = cuts.map(|(number, &(from, to))| threads.spawn(move || run_and_cut(number, from, to))).collect();
+        jobs.into_iter().map(|job| job.join().unwrap()).collect()
+    });
+    for ((from, to), job) in pairs.into_iter().zip(jobs) {
+        let ends = match job {
             Ok(ends) => ends,
             Err(why) => return skip(Need::Namespaces, "every_cut_link_ends_the_job_and_is_named_by_all_ranks", why),
         };

@@ -203,9 +203,9 @@ fn npy(values: &[i64]) -> Vec<u8> {
 
 #[test]
 fn a_training_job_ends_everywhere_whatever_ends_it() {
-    let Some(ready) = ready("the end of training", "20000") else { return };
+    let Some(ready) = ready("the end of training", "3000") else { return };
     let lab = &ready.lab;
-    let flags = [ready.flags("node"), vec!["--num-epochs", "10000", "--batch-size", "64"]].concat();
+    let flags = [&ready.flags("node")[..], &TRAIN_FLAGS, &["--num-epochs", "1000000"]].concat();
     let job = lab.spawn(&flags);
     job.wait_for("epoch 1/", 1);
     kill(rank(lab, 3));
@@ -237,8 +237,8 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
 
     // A job that restarts after a rank was killed completes.
     let again = ["--max-restarts", "2"];
-    let few = [ready.flags("node"), vec!["--num-epochs", "10", "--batch-size", "64"]].concat();
-    let job = lab.spawn(&[again.as_slice(), &few].concat());
+    let few = [&again[..], &ready.flags("node"), &TRAIN_FLAGS, &["--num-epochs", "40"]].concat();
+    let job = lab.spawn(&few);
     job.wait_for("epoch 1/", 1);
     kill(rank(lab, 4));
     let run = job.finish();
