@@ -46,9 +46,12 @@ struct Large {
 
 impl Large {
     fn new() -> Self {
+        Self::of(100_000)
+    }
+
+    fn of(avg_num_nodes: usize) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let options =
-            FakeOptions { avg_num_nodes: 100_000, avg_degree: 40.0, num_channels: 4, ..FakeOptions::default() };
+        let options = FakeOptions { avg_num_nodes, avg_degree: 40.0, num_channels: 4, ..FakeOptions::default() };
         export_npy(&fake(&options).unwrap(), &root.path().join("graph")).unwrap();
         Self { root }
     }
@@ -160,7 +163,7 @@ fn stop_at_moments(program: impl Fn() -> Command, scratch: &str, out: &str) {
 
 #[test]
 fn a_killed_run_leaves_no_scratch_files_and_the_next_one_succeeds() {
-    let large = Large::new();
+    let large = Large::of(30_000);
     let expected = large.expected("ldg");
     let scratch = large.path("scratch");
     let out = large.path("parts/out");
@@ -220,7 +223,7 @@ fn a_full_scratch_disk_is_an_error_and_the_planned_space_suffices() {
     succeeds(&large.program(&flags).output().unwrap());
 }
 
-/// Tables with ids that are texts, which take several times the limit of their test in memory.
+/// Tables with ids that are texts. With 1,300,000 edges in each file, they take several times the limit in memory.
 struct LargeTables {
     root: tempfile::TempDir,
 }
@@ -229,7 +232,7 @@ impl LargeTables {
     const NUM_NODES: usize = 60_000;
     const LIMIT: u64 = 92 << 20;
 
-    fn new() -> Self {
+    fn new(edges_of_file: usize) -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut nodes = "id,label,a,b,c,d\n".to_owned();
         for node in 0..Self::NUM_NODES {
@@ -239,7 +242,7 @@ impl LargeTables {
         std::fs::create_dir(root.path().join("edges")).unwrap();
         for file in 0..2 {
             let mut edges = "from,to,weight\n".to_owned();
-            for edge in 0..1_300_000 {
+            for edge in 0..edges_of_file {
                 let [from, to] = [7919, 104_729].map(|prime| (edge + file) * prime % Self::NUM_NODES);
                 writeln!(edges, "user/{from:07},user/{to:07},{}", edge % 10).unwrap();
             }
@@ -269,7 +272,7 @@ impl LargeTables {
 
 #[test]
 fn tables_stay_below_the_limit_and_their_plan() {
-    let large = LargeTables::new();
+    let large = LargeTables::new(1_300_000);
     let changes = ["--to-undirected", "--hold-out-edges", "0.02,0.02", "--feature-dtype", "f16"];
     let unlimited = peak_bytes(&mut large.program("whole", &changes));
     assert!(unlimited > LargeTables::LIMIT * 5 / 4, "{unlimited} bytes without a limit");
@@ -291,7 +294,7 @@ fn tables_stay_below_the_limit_and_their_plan() {
 
 #[test]
 fn a_killed_run_on_tables_leaves_nothing_and_a_full_disk_is_one_error() {
-    let large = LargeTables::new();
+    let large = LargeTables::new(300_000);
     let scratch = large.path("scratch");
     let limit = LargeTables::LIMIT.to_string();
     let flags = ["--memory-limit", &limit, "--scratch-dir", &scratch];

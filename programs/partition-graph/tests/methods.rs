@@ -5,6 +5,7 @@ use crate::graphs;
 use edgecut_graph::{Dataset, EdgeData, NodeTypeId, Splits};
 use edgecut_partition::{Balance, Balances, Method, PartitionError, PartitionOptions, assign, partition};
 use graphs::{bare, bare_nodes, two_cliques};
+use std::sync::OnceLock;
 
 const METHODS: [Method; 5] = [
     Method::Metis { recursive: false },
@@ -59,9 +60,10 @@ fn cut(dataset: &Dataset, parts: &[u32]) -> u64 {
         as u64
 }
 
-/// Communities with more neighbor entries than the semi-external method gives to METIS directly.
-fn large() -> Dataset {
-    graphs::communities(16_000, 80, 70, 0.8)
+/// Communities with more neighbor entries than the semi-external method gives to METIS directly. Several tests share them.
+fn large() -> &'static Dataset {
+    static LARGE: OnceLock<Dataset> = OnceLock::new();
+    LARGE.get_or_init(|| graphs::communities(16_000, 80, 70, 0.8))
 }
 
 #[test]
@@ -71,9 +73,9 @@ fn the_cut_of_every_method_is_that_of_the_edge_list_and_semi_external_is_close_t
     let mut cuts = Vec::new();
     for method in METHODS {
         let options = options(method, 8);
-        let assignment = assign(&dataset, &options).unwrap();
-        let meta = partition(&dataset, &options, &root.path().join(cuts.len().to_string()), &()).unwrap();
-        assert_eq!(meta.report.cut_edges, cut(&dataset, &assignment.parts[0]), "{method}");
+        let assignment = assign(dataset, &options).unwrap();
+        let meta = partition(dataset, &options, &root.path().join(cuts.len().to_string()), &()).unwrap();
+        assert_eq!(meta.report.cut_edges, cut(dataset, &assignment.parts[0]), "{method}");
         let balances = Balances::new(&meta.report);
         let bound = if method == Method::Random { 1.2 } else { 1.1 };
         let most = balances.nodes.max(balances.edges).max(balances.train_nodes);
@@ -91,7 +93,7 @@ fn every_method_gives_the_same_parts_on_any_number_of_threads() {
     for method in METHODS {
         let with = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| assign(&dataset, &options(method, 5)).unwrap())
+            pool.install(|| assign(dataset, &options(method, 5)).unwrap())
         };
         assert_eq!(with(1), with(3), "{method}");
     }
@@ -100,7 +102,7 @@ fn every_method_gives_the_same_parts_on_any_number_of_threads() {
 #[test]
 fn large_heterogeneous_graphs_are_split_type_by_type() {
     // Papers and their authors: the communities of papers, and an author for every two papers of a community.
-    let mut dataset = large();
+    let mut dataset = large().clone();
     dataset.node_types.push(bare_nodes("author", 8000));
     let papers: Vec<u32> = (0..16_000).collect();
     let authors: Vec<u32> = papers.iter().map(|paper| paper / 160 * 80 + paper % 80).collect();
@@ -127,7 +129,7 @@ fn metis_gives_the_same_parts_with_files_and_leaves_none() {
     let in_memory = options(Method::default(), 4);
     let scratch_dir = Some(root.path().join("scratch"));
     let on_disk = PartitionOptions { scratch_dir: scratch_dir.clone(), ..in_memory.clone() };
-    assert_eq!(assign(&dataset, &in_memory).unwrap(), assign(&dataset, &on_disk).unwrap());
+    assert_eq!(assign(dataset, &in_memory).unwrap(), assign(dataset, &on_disk).unwrap());
     assert_eq!(graphs::names(scratch_dir.as_deref().unwrap()), Vec::<String>::new());
 }
 

@@ -441,7 +441,7 @@ fn a_result_that_cannot_be_printed_is_an_error() {
     assert!(text(&output.stderr).contains("No space left on device"), "{}", text(&output.stderr));
 }
 
-/// A run that writes about 300 MB, of which its hidden folder has a part.
+/// A run that writes about 150 MB, of which its hidden folder has a part.
 struct Running {
     root: tempfile::TempDir,
     child: Process,
@@ -451,7 +451,7 @@ struct Running {
 fn large(root: &Path) -> Command {
     let at = root.to_str().unwrap();
     let output = root.join("2-parts");
-    let sizes = ["--avg-num-nodes", "300000", "--avg-degree", "4", "--num-channels", "256", "--method", "random"];
+    let sizes = ["--avg-num-nodes", "150000", "--avg-degree", "4", "--num-channels", "256", "--method", "random"];
     let arguments =
         ["--dataset", "fake", "--root-dir", at, "--num-partitions", "2", "--output-dir", output.to_str().unwrap()];
     let mut command = program(&[&arguments[..], &sizes].concat());
@@ -525,7 +525,7 @@ fn a_signal_during_metis_ends_a_run_like_any_other() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
     let arguments = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "8", "--num-channels", "1"];
-    let sizes = ["--avg-num-nodes", "300000", "--avg-degree", "20"];
+    let sizes = ["--avg-num-nodes", "150000", "--avg-degree", "20"];
     let mut command = program(&[&arguments[..], &sizes].concat());
     let mut child = Process::start(command.stdout(Stdio::null()).stderr(Stdio::piped()));
     let mut stderr = BufReader::new(child.stderr.take().unwrap());

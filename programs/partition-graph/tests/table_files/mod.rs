@@ -21,7 +21,7 @@ pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(crate::graphs::tempdir())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
