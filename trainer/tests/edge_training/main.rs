@@ -97,7 +97,7 @@ fn config(num_epochs: u64) -> EdgeTrainingConfig {
     let training = TrainingConfig {
         hidden_channels: 32,
         batch_size: 128,
-        fit: FitConfig { num_epochs, lr: 0.01, seed: 1, ..FitConfig::default() },
+        fit: FitConfig { num_epochs, lr: 0.01, seed: 1, eval_every: (num_epochs / 4).max(1), ..FitConfig::default() },
         concurrency: 2,
         ..TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::All]))
     };

@@ -55,6 +55,7 @@ fn edges_of_a_random_graph_cannot_be_predicted_unless_they_are_trained_on() {
     let mut training =
         TrainingConfig { hidden_channels: 64, batch_size: 128, embedding_lr: Some(0.05), ..base.training.clone() };
     training.fit.num_epochs = 20;
+    training.fit.eval_every = 10;
     let loss = LinkLoss::Softmax(Softmax {});
     let config = LinkTrainingConfig { training, num_negatives: 32, shared_negatives: true, loss, ..base };
     let seen = test_mrr(&read(OverlapPolicy::Allow).expect("a graph"), &config);
@@ -114,6 +115,7 @@ fn what_comes_after_a_held_out_edge_does_not_help_to_predict_it() {
     let sampler = base.training.sampler.clone().with_times(Some(temporal));
     let mut training = TrainingConfig { sampler, batch_size: 32, ..base.training.clone() };
     training.fit.num_epochs = 30;
+    training.fit.eval_every = 10;
     let config = LinkTrainingConfig { training, num_negatives: 4, loss: LinkLoss::Softmax(Softmax {}), ..base };
     let after = test_mrr(&mentions(1000), &config);
     let before = test_mrr(&mentions(50), &config);
