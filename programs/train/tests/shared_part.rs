@@ -52,7 +52,7 @@ fn mapped(pid: u32, dir: &Path) -> BTreeMap<PathBuf, Mapped> {
 }
 
 fn graph() -> Dataset {
-    let options = FakeOptions { avg_num_nodes: 20_000, avg_degree: 30.0, ..FakeOptions::default() };
+    let options = FakeOptions { avg_num_nodes: 8_000, avg_degree: 30.0, ..FakeOptions::default() };
     fake(&options).expect("a fake graph")
 }
 
