@@ -1,5 +1,6 @@
 //! Parts that earlier versions have written are read, and the same datasets still give the same arrays.
 
+use crate::graphs::contents;
 use edgecut_graph::{
     DiskPartId, EdgeTypeId, FeatureDtype, GivenNegatives, GlobalNodeId, HotnessRule, META_FILE, Meta, NodeTypeId, Part,
     Split,
@@ -191,31 +192,14 @@ fn heterogeneous_parts_have_the_values_of_their_dataset() {
     }
 }
 
-/// Returns the contents of all files below a folder, by path.
-fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![dir.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                found.insert(path.strip_prefix(dir).unwrap().to_owned(), std::fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
-}
-
 #[test]
 fn the_same_datasets_give_the_same_arrays_as_in_earlier_versions() {
     let root = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_partition-graph");
     let output = Command::new(golden().join("write_parts.sh")).arg(program).arg(root.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let description = |files: &mut BTreeMap<PathBuf, Vec<u8>>| -> Value {
-        let mut meta: Value = serde_json::from_slice(&files.remove(Path::new(META_FILE)).unwrap()).unwrap();
+    let description = |files: &mut BTreeMap<String, Vec<u8>>| -> Value {
+        let mut meta: Value = serde_json::from_slice(&files.remove(META_FILE).unwrap()).unwrap();
         let fields = meta.as_object_mut().unwrap();
         let version = fields.remove("version").unwrap();
         assert_eq!(fields.remove("digest").is_some(), version != 1);
@@ -228,10 +212,10 @@ fn the_same_datasets_give_the_same_arrays_as_in_earlier_versions() {
         meta
     };
     for dataset in ["homogeneous", "heterogeneous"] {
-        let mut made = files(&root.path().join(dataset));
+        let mut made = contents(&root.path().join(dataset));
         let made_meta = description(&mut made);
         for version in VERSIONS {
-            let mut golden = files(&parts_dir(version, dataset));
+            let mut golden = contents(&parts_dir(version, dataset));
             assert_eq!(description(&mut golden), made_meta);
             assert!(made == golden, "{dataset}: the arrays differ from those of version {version}");
         }

@@ -1,6 +1,6 @@
 //! Edges that a training leaves out at random, with real processes.
 
-use crate::programs::{Folder, error_of, fake_parts, json_of, metrics_lines, node, run};
+use crate::programs::{Folder, error_of, fake_parts, json_of, losses_in, node, run};
 use std::path::Path;
 
 /// Trains for three epochs of one step with all neighbors, and returns the losses.
@@ -11,9 +11,7 @@ fn losses(parts: &Path, processes: &str, model: &[&str], flags: &[&str]) -> Vec<
     command.args(["--num-neighbors", "-1,-1", "--batch-size", "100000", "--num-epochs", "3", "--json", "--metrics"]);
     command.arg(&metrics).args(["--nproc-per-node", processes]).args(model).args(flags);
     json_of(run(&mut command));
-    let lines = metrics_lines(&metrics).into_iter();
-    let epochs = lines.filter(|line| line["event"] == "epoch");
-    epochs.map(|line| line["loss"].as_f64().expect("a loss")).collect()
+    losses_in(&metrics)
 }
 
 #[test]

@@ -6,13 +6,12 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
 use programs::{
-    Folder, Scratch, assert_same, entry, error_of, json_of, metrics_lines, number_of, program, run, scratch, stderr,
-    succeeded, text, train_or_evaluate, written_by,
+    Folder, Scratch, assert_same, entry, error_of, json_of, link, metrics_lines, number_of, program, run, scratch, stderr,
+    succeeded, text, written_by,
 };
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::Path;
-use std::process::Output;
 
 const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 3);
 
@@ -43,13 +42,6 @@ fn give_negatives(graph: &mut Dataset, count: usize) {
 /// Returns `count` node ids below 300, different for each `seed`.
 fn ids(count: usize, seed: u64) -> Vec<u32> {
     (0..count as u64).map(|at| ((at * 7919 + seed * 104_729) * 31 % 8191 % 300) as u32).collect()
-}
-
-fn link(dataset: &Path, processes: u32, flags: &[&str]) -> Output {
-    let mut command = program();
-    command.args(["link", "--dataset-root-dir"]).arg(dataset).args(["--nproc-per-node", &processes.to_string()]);
-    command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
-    train_or_evaluate(command.args(flags))
 }
 
 fn score(result: &Value, split: &str, name: &str) -> f64 {

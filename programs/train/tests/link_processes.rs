@@ -11,22 +11,14 @@ use edgecut_graph::{
 };
 use edgecut_partition::{PartitionOptions, partition};
 use programs::{
-    Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link_parts,
-    metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded, text,
+    Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link, link_parts,
+    losses_in, metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded, text,
     train, train_or_evaluate, typed_link_graph, written_by,
 };
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
-
-/// Runs `train link` on the given number of processes.
-fn link(parts: &Path, nproc: u32, flags: &[&str]) -> Output {
-    let mut command = program();
-    command.args(["link", "--dataset-root-dir"]).arg(parts).args(["--nproc-per-node", &nproc.to_string()]);
-    command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
-    train_or_evaluate(command.args(flags))
-}
 
 #[test]
 fn two_processes_train_links_and_say_how_it_went() {
@@ -480,8 +472,7 @@ fn the_log_q_correction_needs_in_degrees_in_proportion_to_the_predicted_edges() 
 /// Returns the losses of the epochs of a training.
 fn losses(parts: &Path, nproc: u32, metrics: &Path, flags: &[&str]) -> Vec<f64> {
     succeeded(link(parts, nproc, &[flags, &["--metrics", text(metrics)]].concat()));
-    let lines = metrics_lines(metrics);
-    lines.iter().filter(|line| line["event"] == "epoch").map(|line| number_of(line, "loss")).collect()
+    losses_in(metrics)
 }
 
 #[test]

@@ -10,7 +10,7 @@ use edgecut_graph::{
 };
 use edgecut_partition::{Changes, Replaces, UpdateOptions, update};
 use programs::{
-    assert_error, assert_same, error_of, evaluation_of, fake_parts, link_parts, program, run, stderr, succeeded, train_or_evaluate,
+    Folder, assert_error, assert_same, error_of, evaluation_of, fake_parts, link_parts, program, run, stderr, succeeded, train_or_evaluate,
     typed_link_parts, typed_parts, written_by,
 };
 use safetensors::SafeTensors;
@@ -23,19 +23,19 @@ use std::process::Output;
 type Tensors = BTreeMap<String, Vec<f32>>;
 
 /// A folder for the models of a test.
-struct Models(tempfile::TempDir);
+struct Models(Folder);
 
 impl Models {
     fn new() -> Self {
-        Self(tempfile::tempdir().expect("a folder"))
+        Self(Folder::new())
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.join(name)
     }
 
     fn text(&self, name: &str) -> String {
-        self.path(name).to_str().expect("UTF-8").to_owned()
+        self.0.text(name)
     }
 
     fn tensors(&self, name: &str) -> Tensors {

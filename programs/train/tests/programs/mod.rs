@@ -263,6 +263,12 @@ pub fn metrics_lines(path: &Path) -> Vec<Value> {
     lines.filter(|line| line["event"] != "run").collect()
 }
 
+/// Returns the losses of the epochs in a metrics file.
+pub fn losses_in(path: &Path) -> Vec<f64> {
+    let lines = metrics_lines(path).into_iter();
+    lines.filter(|line| line["event"] == "epoch").map(|line| number_of(&line, "loss")).collect()
+}
+
 /// Returns an entry of a result, such as `test_acc` or `test.mrr`. It must exist, so that two results cannot be equal because
 /// both lack it.
 #[track_caller]
@@ -310,6 +316,14 @@ pub fn train_or_evaluate(command: &Command) -> Output {
         };
     }
     run(started.stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+/// Runs `train link` on the given number of processes, or evaluates a saved model.
+pub fn link(parts: &Path, nproc: u32, flags: &[&str]) -> Output {
+    let mut command = program();
+    command.args(["link", "--dataset-root-dir"]).arg(parts).args(["--nproc-per-node", &nproc.to_string()]);
+    command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
+    train_or_evaluate(command.args(flags))
 }
 
 pub fn text(path: &Path) -> &str {
