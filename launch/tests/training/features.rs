@@ -6,7 +6,7 @@ use edgecut_testing::Need;
 use std::fmt::Write as _;
 use std::process::Command;
 
-const NUM_USERS: usize = 1500;
+const NUM_USERS: usize = 900;
 const CONF: &str = r#"{"nodes": [{"node_type": "user", "node_id_col": "id", "files": "users.csv",
     "features": [{"feature_col": ["a", "b"], "feature_name": "x", "transform": {"name": "max_min_norm"}}],
     "labels": [{"task_type": "classification", "label_col": "class", "split_pct": [0.4, 0.2, 0.4]}]}],
