@@ -178,7 +178,8 @@ fn export_papers(graph: &Dataset, dataset: &Path) {
 
 #[test]
 fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
-    let declared = ["--model", "embedding", "--num-epochs", "1", "--reverse-types", "writes=written_by"];
+    let plain = ["--model", "embedding", "--num-epochs", "1", "--eval-negatives", "10"];
+    let declared = [&plain[..], &["--reverse-types", "writes=written_by"]].concat();
     let graph = papers(true, false);
     let leaking = written_by(&graph, 2);
     let HeldOutEdges { valid, test } = &graph.edge_types[0].held_out;
@@ -195,7 +196,7 @@ fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
         assert!(error_of(&output).contains("--overlap allow"), "{}", stderr(&output));
     }
     // Without the declaration, the types have nothing to do with each other.
-    succeeded(link(&leaking.path, 2, &declared[..4]));
+    succeeded(link(&leaking.path, 2, &plain));
     succeeded(link(&written_by(&papers(false, false), 2).path, 2, &declared));
     // The same nodes may meet again at other times.
     succeeded(link(&written_by(&papers(true, true), 2).path, 2, &declared));
@@ -459,7 +460,8 @@ fn a_training_on_all_edges_names_its_edge_types_and_is_not_evaluated_on_its_edge
 #[test]
 fn the_log_q_correction_needs_in_degrees_in_proportion_to_the_predicted_edges() {
     let softmax = ["--loss", "softmax", "--shared-negatives", "--in-batch-negatives", "--log-q-correction"];
-    let flags = [&["--model", "embedding", "--num-epochs", "1", "--edge-types", "buys"], &softmax[..]].concat();
+    let buys = ["--model", "embedding", "--num-epochs", "1", "--eval-negatives", "10", "--edge-types", "buys"];
+    let flags = [&buys[..], &softmax].concat();
     let mut graph = shop(&[BUYS]);
     succeeded(link(&written_by(&graph, 2).path, 2, &flags));
     // Other edges lead to a few items.

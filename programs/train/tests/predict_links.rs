@@ -350,6 +350,7 @@ fn planted_tastes_are_recommended_better_than_popular_items() {
     command.args(["--nproc-per-node", "2", "--model", "embedding", "--hidden-channels", "16", "--batch-size", "64"]);
     command.args(["--loss", "softmax", "--shared-negatives", "--num-negatives", "60", "--in-batch-negatives"]);
     command.args(["--log-q-correction", "--num-epochs", "15", "--lr", "0.02", "--dropout", "0"]);
+    command.args(["--eval-negatives", "10"]);
     let output = programs::run(command.arg("--save-model").arg(&model));
     assert!(output.status.success(), "{}", stderr(&output));
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "10", "--exclude-known", "train"];
