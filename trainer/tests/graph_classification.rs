@@ -202,14 +202,14 @@ fn one_rank_and_two_learn_what_is_in_the_structure() {
         for world_size in [1, 2] {
             let packing = Packing::Graphs(32 / world_size);
             let mut config = GraphTrainingConfig { packing, ..GraphTrainingConfig::new(conv) };
-            config.fit.num_epochs = 8;
+            config.fit.num_epochs = 5;
             let results = on_ranks(world_size, |world| {
                 let mut counts = Counts::default();
                 let device = Default::default();
                 let trained =
                     train_model::<GraphPrediction, Autodiff<Cpu>>(&data, &config, world, &device, &mut counts);
                 let trained = trained.unwrap();
-                assert_eq!((counts.epochs.len(), trained.history.len()), (8, 8));
+                assert_eq!((counts.epochs.len(), trained.history.len()), (5, 5));
                 assert!(counts.improved > 0 && counts.epochs.iter().all(|epoch| epoch.num_seeds == 480));
                 (trained.result, flatten_parameters(&trained.model))
             });
