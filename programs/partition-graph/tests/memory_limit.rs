@@ -6,7 +6,7 @@ use crate::graphs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_partition::verify;
 use edgecut_testing::{Need, Process, skip};
-use graphs::{contents, names};
+use graphs::{contents, names, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -19,10 +19,6 @@ fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
     command.args(arguments).env("RAYON_NUM_THREADS", "2");
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 fn succeeds(output: &Output) -> Value {

@@ -1,7 +1,7 @@
 //! Tables and parts in an object store: the results equal the results of local files, nobody sees half of a set, and faults are
 //! named without credentials.
 
-use crate::graphs::contents;
+use crate::graphs::{contents, text};
 use edgecut_testing::{BUCKET, Process, S3Server};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -105,10 +105,6 @@ fn command(server: &S3Server, cache: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
     command.args(words).envs(server.env()).env("EDGECUT_CACHE_DIR", cache);
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// Returns the error of a program that must have failed with this status, without output and without credentials.

@@ -6,7 +6,7 @@ use edgecut_graph::{DiskPartId, EdgeTypeId, FeatureDtype, META_FILE, Meta, NodeT
 use edgecut_output::host_tag;
 use edgecut_partition::{cut_matrix, verify};
 use edgecut_testing::Process;
-use graphs::{contents, names};
+use graphs::{contents, names, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -21,10 +21,6 @@ fn program(arguments: &[&str]) -> Command {
 
 fn run(arguments: &[&str]) -> Output {
     program(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 fn fails(arguments: &[&str], status: i32, why: &str) {

@@ -256,6 +256,11 @@ pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
+/// Returns the output of a program.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
 /// Returns the names in `dir`, sorted.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();

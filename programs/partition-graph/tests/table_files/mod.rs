@@ -1,6 +1,7 @@
 //! Table files for tests, and runs of the program on them.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
+pub(crate) use crate::graphs::contents;
 use arrow_array::{ArrayRef, RecordBatch};
 use edgecut_graph::{Meta, NpyElement, map_npy};
 use flate2::Compression as Level;
@@ -105,24 +106,6 @@ impl Folder {
         assert!(!self.path("failed").exists(), "{stderr}");
         stderr
     }
-}
-
-/// Returns the content of all files in a folder, by their path in it.
-pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![dir.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
-                found.insert(name, std::fs::read(path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 /// Returns the arrays among the files of a folder.
