@@ -135,7 +135,8 @@ fn every_cut_link_ends_the_job_and_is_named_by_all_ranks() {
     // The jobs wait for timeouts, so all of them run at the same time.
     let jobs: Vec<_> = std::thread::scope(|threads| {
         let cuts = pairs.iter().enumerate();
-        let jobs: Vec<_> = cuts.map(|(number, &(from, to))| threads.spawn(move || run_and_cut(number, from, to))).collect();
+        let jobs: Vec<_> =
+            cuts.map(|(number, &(from, to))| threads.spawn(move || run_and_cut(number, from, to))).collect();
         jobs.into_iter().map(|job| job.join().unwrap()).collect()
     });
     for ((from, to), job) in pairs.into_iter().zip(jobs) {

@@ -215,9 +215,7 @@ pub(crate) fn assert_partition_independent<B: PartialEq>(
     let expected = batches(&dir.join("one"), 1, &small(1));
     // Parts with few edges between them, and with many.
     let metis = Method::Metis { recursive: false };
-    for (num_parts, method) in
-        [(2, metis), (2, Method::Random), (3, Method::Random), (4, metis), (5, Method::Random)]
-    {
+    for (num_parts, method) in [(2, metis), (2, Method::Random), (3, Method::Random), (4, metis), (5, Method::Random)] {
         let parts = dir.join(format!("{num_parts}-{method:?}"));
         write_parts(dataset, num_parts, method, &parts);
         let found = batches(&parts, num_parts as usize, &small(2));

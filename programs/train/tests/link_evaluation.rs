@@ -6,8 +6,8 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
 use programs::{
-    Folder, Scratch, assert_same, entry, error_of, json_of, link, metrics_lines, number_of, program, run, scratch, stderr,
-    succeeded, text, written_by,
+    Folder, Scratch, assert_same, entry, error_of, json_of, link, metrics_lines, number_of, program, run, scratch,
+    stderr, succeeded, text, written_by,
 };
 use serde_json::Value;
 use std::collections::HashSet;

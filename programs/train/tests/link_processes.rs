@@ -12,8 +12,8 @@ use edgecut_graph::{
 use edgecut_partition::{PartitionOptions, partition};
 use programs::{
     Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link, link_parts,
-    losses_in, metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded, text,
-    train, train_or_evaluate, typed_link_graph, written_by,
+    losses_in, metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded,
+    text, train, train_or_evaluate, typed_link_graph, written_by,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -341,8 +341,7 @@ fn what_does_not_fit_the_graph_is_one_error() {
     let hold_out = HoldOut::random(0.1, 0.1, 0);
     graph.hold_out_edges(&graph.edge_type_ids(), &hold_out).expect("held-out edges");
     let timed = written_by(&graph, 1);
-    let flags =
-        ["--num-neighbors", "3", "--num-epochs", "1", "--eval-negatives", "10", "--time-attr", "edge_time"];
+    let flags = ["--num-neighbors", "3", "--num-epochs", "1", "--eval-negatives", "10", "--time-attr", "edge_time"];
     let saved = timed.path.join("../timed.safetensors");
     let output = link(&timed.path, 1, &[&flags[..], &["--save-model", text(&saved)]].concat());
     assert!(output.status.success(), "held-out edges have their own times: {}", stderr(&output));

@@ -131,24 +131,15 @@ fn reports_of_links_and_of_whole_graphs_have_their_scores() {
     let path = parts.path.to_str().expect("UTF-8");
     let graphs = folder.path().to_str().expect("UTF-8");
     for (name, flags, root, metric, test) in [
-        (
-            "link",
-            "link --num-neighbors 5,3 --hidden-channels 8 --eval-negatives 10",
-            path,
-            "MRR",
-            "Test MRR",
-        ),
-        (
-            "graph",
-            "graph --dataset fake-graphs --num-graphs 60",
-            graphs,
-            "accuracy",
-            "Test accuracy",
-        ),
+        ("link", "link --num-neighbors 5,3 --hidden-channels 8 --eval-negatives 10", path, "MRR", "Test MRR"),
+        ("graph", "graph --dataset fake-graphs --num-graphs 60", graphs, "accuracy", "Test accuracy"),
     ] {
         let out = folder.join(format!("{name}.html"));
         let mut command = program();
-        command.args(flags.split(' ')).args(["--dataset-root-dir", root, "--num-epochs", "3", "--metrics"]).arg(folder.join(format!("{name}.jsonl")));
+        command
+            .args(flags.split(' '))
+            .args(["--dataset-root-dir", root, "--num-epochs", "3", "--metrics"])
+            .arg(folder.join(format!("{name}.jsonl")));
         succeeded(run(command.arg("--report").arg(&out)));
         let page = std::fs::read_to_string(&out).expect("the report");
         let title = format!("<figcaption>Validation {metric}</figcaption>");

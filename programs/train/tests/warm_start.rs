@@ -10,8 +10,8 @@ use edgecut_graph::{
 };
 use edgecut_partition::{Changes, Replaces, UpdateOptions, update};
 use programs::{
-    Folder, assert_error, assert_same, error_of, evaluation_of, fake_parts, link_parts, program, run, stderr, succeeded, train_or_evaluate,
-    typed_link_parts, typed_parts, written_by,
+    Folder, assert_error, assert_same, error_of, evaluation_of, fake_parts, link_parts, program, run, stderr,
+    succeeded, train_or_evaluate, typed_link_parts, typed_parts, written_by,
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
