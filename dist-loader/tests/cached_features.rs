@@ -5,7 +5,7 @@ use crate::support;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     CachedRows, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError,
-    MiniBatch, NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
+    MiniBatch, NodeBatch, Seeds,
 };
 use edgecut_dist_sampler::{
     CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, LookAhead, NodeFields, NumNeighbors,
@@ -16,7 +16,7 @@ use edgecut_graph::{EdgeTypeId, Features, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{on_machines, on_ranks, write_parts};
+use support::{on_machines, on_ranks, uniform_negatives, write_parts};
 
 /// The time limit of a wait. Nothing takes that long, even on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(120);
@@ -41,16 +41,7 @@ fn of_nodes(graph: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConf
 
 fn of_edges(graph: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConfig) -> DistLinkNeighborLoader {
     let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
-    let distribution = NegativeDistribution::Uniform;
-    let exclude = Exclude::Nothing;
-    let negatives = NegativeSampling { num: 2, shared: false, distribution, exclude };
-    let link = LinkConfig {
-        negatives,
-        exclude_seed_edges: false,
-        reverse_types: Vec::new(),
-        weights: false,
-        given_negatives: Default::default(),
-    };
+    let link = LinkConfig { exclude_seed_edges: false, ..uniform_negatives(2, Exclude::Nothing) };
     DistLinkNeighborLoader::new(sampler(graph), seeds, config, link, world).expect("a loader")
 }
 

@@ -2,10 +2,7 @@
 
 use crate::support;
 
-use edgecut_dist_loader::{
-    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError, NegativeDistribution,
-    NegativeSampling, Negatives,
-};
+use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, Exclude, LoaderConfig, LoaderError, Negatives};
 use edgecut_dist_sampler::{
     DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy,
     TimeAttr,
@@ -15,7 +12,7 @@ use edgecut_partition::Method;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use support::{graph, on_ranks, write_parts};
+use support::{graph, on_ranks, uniform_negatives, write_parts};
 
 const NODES: u32 = 60;
 const EDGES: EdgeTypeId = EdgeTypeId(0);
@@ -63,19 +60,7 @@ fn loader(
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
     let config =
         LoaderConfig { seed: 8, ..LoaderConfig::new(8, NodeFields { original_ids: true, ..NodeFields::default() }) };
-    let negatives = NegativeSampling {
-        num: 3,
-        distribution: NegativeDistribution::Uniform,
-        exclude: Exclude::EdgesAndHeldOut,
-        shared: false,
-    };
-    let link = LinkConfig {
-        negatives,
-        exclude_seed_edges: true,
-        reverse_types: Vec::new(),
-        weights: false,
-        given_negatives: Default::default(),
-    };
+    let link = uniform_negatives(3, Exclude::EdgesAndHeldOut);
     DistLinkNeighborLoader::new(sampler, EdgeSeeds::Split(split, vec![EDGES]), config, link, world)
 }
 

@@ -4,15 +4,14 @@ use crate::support;
 
 use edgecut_dist_loader::{
     DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, GraphBatch,
-    GraphDataLoader, GraphLoaderConfig, LinkBatch, LinkConfig, LoaderConfig, MiniBatch, NegativeDistribution,
-    NegativeSampling, Seeds,
+    GraphDataLoader, GraphLoaderConfig, LinkBatch, LoaderConfig, MiniBatch, Seeds,
 };
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
 use std::sync::Arc;
-use support::{on_ranks, parts_of};
+use support::{on_ranks, parts_of, uniform_negatives};
 
 fn config(prefetch_bytes: usize, concurrency: usize) -> LoaderConfig {
     let wanted = NodeFields { features: true, labels: true, ..NodeFields::default() };
@@ -49,19 +48,7 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
             let loader = loader.expect("a valid loader");
             let batches: Vec<MiniBatch> = loader.epoch(1).map(|batch| batch.expect("a batch")).collect();
             assert_eq!(batches.len(), loader.num_steps());
-            let negatives = NegativeSampling {
-                num: 2,
-                distribution: NegativeDistribution::Uniform,
-                exclude: Exclude::Nothing,
-                shared: false,
-            };
-            let link = LinkConfig {
-                negatives,
-                exclude_seed_edges: true,
-                reverse_types: Vec::new(),
-                weights: false,
-                given_negatives: Default::default(),
-            };
+            let link = uniform_negatives(2, Exclude::Nothing);
             let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
             let config = LoaderConfig { wanted: NodeFields { features: true, ..NodeFields::default() }, ..config };
             let loader = DistLinkNeighborLoader::new(sampler(&graph), seeds, config, link, world);

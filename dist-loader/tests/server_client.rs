@@ -5,7 +5,7 @@ use crate::support;
 use edgecut_cluster::{Cluster, ProcessGroup, ServiceConfig, ServiceListener, with_causes};
 use edgecut_dist_loader::{
     DistEdgeNeighborLoader, DistLinkNeighborLoader, DistNeighborLoader, EdgeConfig, EdgeSeeds, Exclude,
-    LabeledEdgeBatch, LinkBatch, LinkConfig, LoaderConfig, MiniBatch, NegativeDistribution, NegativeSampling, Seeds,
+    LabeledEdgeBatch, LinkBatch, LoaderConfig, MiniBatch, Seeds,
 };
 use edgecut_dist_sampler::{
     CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, EdgeFields, Labor, NumNeighbors, SamplerConfig,
@@ -19,7 +19,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{EVERYTHING, graph, in_original_ids, on_ranks, write_parts};
+use support::{EVERYTHING, graph, in_original_ids, on_ranks, uniform_negatives, write_parts};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -255,19 +255,7 @@ fn a_server_that_ends_is_named_and_one_that_starts_again_is_used() {
 fn link_batches(graph: &Arc<DistGraph>, split: Split, world: &mut ProcessGroup) -> Vec<LinkBatch> {
     let sampler_config = SamplerConfig::new("5,4".parse::<NumNeighbors>().expect("fan-outs"));
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a sampler"));
-    let negatives = NegativeSampling {
-        num: 3,
-        distribution: NegativeDistribution::Uniform,
-        exclude: Exclude::EdgesAndHeldOut,
-        shared: false,
-    };
-    let link = LinkConfig {
-        negatives,
-        exclude_seed_edges: true,
-        reverse_types: Vec::new(),
-        weights: false,
-        given_negatives: Default::default(),
-    };
+    let link = uniform_negatives(3, Exclude::EdgesAndHeldOut);
     let seeds = EdgeSeeds::Split(split, vec![EdgeTypeId(0), EdgeTypeId(1)]);
     let loader = DistLinkNeighborLoader::new(sampler, seeds, config(), link, world).expect("a loader");
     loader.epoch(1).map(|batch| batch.expect("a batch")).collect()

@@ -2,7 +2,9 @@
 #![allow(dead_code)]
 
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_dist_loader::{LabeledEdgeBatch, LinkBatch, MiniBatch};
+use edgecut_dist_loader::{
+    Exclude, LabeledEdgeBatch, LinkBatch, LinkConfig, MiniBatch, NegativeDistribution, NegativeSampling,
+};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, NodeFields};
 use edgecut_graph::{Dataset, Features, Meta, NodeData, Part, Splits};
 use edgecut_partition::{Method, PartitionOptions, partition};
@@ -132,6 +134,19 @@ pub(crate) fn on_parts<T: Send>(
         let threads: Vec<_> = ranks.into_iter().map(|cluster| scope.spawn(move || run(cluster))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no rank panics")).collect()
     })
+}
+
+/// Makes the settings of a loader of links that draws negatives with equal probabilities, and does not send messages over the
+/// edges of a batch.
+pub(crate) fn uniform_negatives(num: usize, exclude: Exclude) -> LinkConfig {
+    let distribution = NegativeDistribution::Uniform;
+    LinkConfig {
+        negatives: NegativeSampling { num, distribution, exclude, shared: false },
+        exclude_seed_edges: true,
+        reverse_types: Vec::new(),
+        weights: false,
+        given_negatives: Default::default(),
+    }
 }
 
 /// All attributes of nodes but times.

@@ -4,16 +4,8 @@ use crate::graphs;
 
 use edgecut_graph::{Dataset, EdgeData, NodeTypeId, Splits};
 use edgecut_partition::{Balance, Balances, Method, PartitionError, PartitionOptions, assign, partition};
-use graphs::{bare, bare_nodes, two_cliques};
+use graphs::{METHODS, bare, bare_nodes, two_cliques};
 use std::sync::OnceLock;
-
-const METHODS: [Method; 5] = [
-    Method::Metis { recursive: false },
-    Method::Metis { recursive: true },
-    Method::SemiExternal,
-    Method::Ldg,
-    Method::Random,
-];
 
 fn options(method: Method, num_parts: u32) -> PartitionOptions {
     PartitionOptions { method, ..PartitionOptions::new(num_parts) }

@@ -1,22 +1,14 @@
 //! The written parts against the slow and obvious answer, computed from the original edge list.
 
-use crate::graphs;
+use crate::graphs::{self, METHODS};
 
 use edgecut_graph::{
     Buffer, Dataset, DiskPartId, EdgeIds, EdgeLabels, EdgeList, EdgeTypeId, Features, Meta, NodeTypeId, Part, Split,
 };
-use edgecut_partition::{Method, PartitionOptions, partition, verify};
+use edgecut_partition::{PartitionOptions, partition, verify};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-
-const METHODS: [Method; 5] = [
-    Method::Metis { recursive: false },
-    Method::Metis { recursive: true },
-    Method::SemiExternal,
-    Method::Ldg,
-    Method::Random,
-];
 
 /// The place of each node: (part, row) by node type and original id.
 type Places = Vec<BTreeMap<u32, (u32, usize)>>;

@@ -97,14 +97,7 @@ fn a_limit_of_memory_does_not_matter() {
 
 /// Runs `partition-graph features`.
 pub(crate) fn features_of_part(folder: &Folder, out: &str, part: u32, more: &[&str]) -> std::process::Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
-    command
-        .arg("features")
-        .arg("--dataset-root-dir")
-        .arg(folder.path(out))
-        .arg("--conf")
-        .arg(folder.path("graph.json"));
-    command.args(more).env("NODE_RANK", part.to_string()).output().unwrap()
+    folder.features(out).args(more).env("NODE_RANK", part.to_string()).output().unwrap()
 }
 
 #[test]

@@ -6,10 +6,20 @@ use edgecut_graph::{
     Buffer, Dataset, EdgeAttributes, EdgeData, EdgeIds, EdgeLabelValues, EdgeLabels, EdgeList, Features, HeldOutEdges,
     NO_SPLIT, NodeData, NodeTypeId, Splits, TargetKind, Targets, TextArray,
 };
+use edgecut_partition::Method;
 use half::f16;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// All methods of partitioning.
+pub(crate) const METHODS: [Method; 5] = [
+    Method::Metis { recursive: false },
+    Method::Metis { recursive: true },
+    Method::SemiExternal,
+    Method::Ldg,
+    Method::Random,
+];
 
 /// Returns `num_nodes` nodes without features, labels and splits.
 pub(crate) fn bare_nodes(name: &str, num_nodes: usize) -> NodeData {

@@ -85,16 +85,17 @@ impl Folder {
         (serde_json::from_slice(&output.stdout).unwrap(), stderr)
     }
 
+    /// Returns the command `partition-graph features`.
+    pub(crate) fn features(&self, out: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
+        command.args(["features", "--dataset-root-dir"]).arg(self.path(out));
+        command.arg("--conf").arg(self.path("graph.json"));
+        command
+    }
+
     /// Builds the features of a part that were left out.
     pub(crate) fn built_features(&self, out: &str, part: u32) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
-        command
-            .arg("features")
-            .arg("--dataset-root-dir")
-            .arg(self.path(out))
-            .arg("--conf")
-            .arg(self.path("graph.json"));
-        let output = command.args(["--part", &part.to_string()]).output().unwrap();
+        let output = self.features(out).args(["--part", &part.to_string()]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
