@@ -53,14 +53,7 @@ fn runs_of_links_are_ranked_by_hits_and_the_best_model_is_named() {
     // The rates are in the order from the worst run to the best one.
     command.args(["sweep", "--set", "lr=0.000001 0.02", "--", "link", "--dataset-root-dir"]).arg(&parts.path);
     command.args(["--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "2", "--metric", "hits@10"]);
-    command
-        .args(["--eval-negatives", "20"])
-        .arg("--save-model")
-        .arg(&model)
-        .arg("--metrics")
-        .arg(&metrics)
-        .arg("--checkpoint-dir")
-        .arg(&kept);
+    command.arg("--save-model").arg(&model).arg("--metrics").arg(&metrics).arg("--checkpoint-dir").arg(&kept);
     let output = succeeded(run(&mut command));
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
