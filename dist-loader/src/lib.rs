@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod agreement;
 mod batch;
 mod bytes_held;
 mod edges;
@@ -20,6 +21,7 @@ mod nodes;
 mod prefetch;
 mod seeds;
 
+pub use agreement::SharedSettings;
 pub use batch::cached_rows::CachedRows;
 pub use batch::mini_batch::{EdgeBatch, MiniBatch, NodeBatch};
 pub use edges::edge_loader::{DistEdgeNeighborLoader, EdgeConfig};
@@ -39,7 +41,6 @@ pub use loader_config::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 pub use nodes::node_loader::DistNeighborLoader;
 pub use prefetch::batch_iter::BatchIter;
 pub use prefetch::seed_loader::{SeedBatches, SeedLoader};
-pub use seeds::agreement::SharedValue;
 pub use seeds::edge_seeds::{EdgeSeeds, SeedEdge};
 pub use seeds::epoch_segment::EpochSegment;
 pub use seeds::seed_plan::Seeds;

@@ -308,3 +308,54 @@ fn clients_get_the_batches_of_labeled_edges_that_ranks_make() {
     let alone = servers.on_clients(1, |graph, world| labeled_batches(&graph, world));
     assert_eq!(num_edges(&alone), num_edges(&expected));
 }
+
+/// Checks that loaders of edges are refused if their settings differ between the ranks.
+fn refuses_other_settings_of_edges(graph: &Arc<DistGraph>, world: &mut ProcessGroup) {
+    let rank = world.rank();
+    let edge_type = EdgeTypeId(0);
+    let sampler_config = SamplerConfig::new("5,4".parse::<NumNeighbors>().expect("fan-outs"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a sampler"));
+    let negatives = NegativeSampling {
+        num: 1 + rank.min(1),
+        distribution: NegativeDistribution::Uniform,
+        exclude: Exclude::Edges,
+        shared: false,
+    };
+    let link = LinkConfig {
+        negatives,
+        exclude_seed_edges: true,
+        reverse_types: Vec::new(),
+        weights: false,
+        given_negatives: Default::default(),
+    };
+    let seeds = EdgeSeeds::Split(Split::Train, vec![edge_type]);
+    let error = DistLinkNeighborLoader::new(sampler.clone(), seeds, config(), link, world).err().expect("refused");
+    assert!(error.to_string().contains("negatives.num is 1 on rank 0 and 2 on rank 1"), "{error}");
+
+    let typed: NumNeighbors = if rank == 0 { "e0=5,4;3,2" } else { "e1=5,4;3,2" }.parse().expect("fan-outs");
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), SamplerConfig::new(typed)).expect("a sampler"));
+    let edges = EdgeConfig {
+        edge_type,
+        exclude_seed_edges: rank == 0,
+        reverse_types: Vec::new(),
+        attributes: EdgeFields::default(),
+    };
+    let seeds = EdgeSeeds::Split(Split::Train, vec![edge_type]);
+    let error = DistEdgeNeighborLoader::new(sampler, seeds, config(), edges, world).err().expect("refused");
+    let text = error.to_string();
+    assert!(text.contains("exclude_seed_edges is true on rank 0 and false on rank 1"), "{text}");
+    assert!(text.contains("num_neighbors is v0__e0__v1=5,4;"), "{text}");
+}
+
+#[test]
+fn other_settings_of_edges_are_refused_among_clients_and_ranks() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = FakeOptions { avg_num_nodes: 90, avg_degree: 4.0, num_channels: 4, ..FakeOptions::default() };
+    write_parts(&fake_hetero(&options).expect("a graph"), 2, Method::Random, dir.path());
+    let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
+    let servers = Servers::start(dir.path(), 1, &config);
+    for num_ranks in [2, 3] {
+        on_ranks(dir.path(), num_ranks, &config, |graph, world| refuses_other_settings_of_edges(&graph, world));
+        servers.on_clients(num_ranks, |graph, world| refuses_other_settings_of_edges(&graph, world));
+    }
+}

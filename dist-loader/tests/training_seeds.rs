@@ -3,8 +3,9 @@
 
 use crate::support;
 
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, Labor, NodeFields, SamplerConfig};
 use edgecut_graph::{Dataset, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -90,38 +91,69 @@ fn a_rank_without_seeds_gets_empty_batches() {
 #[test]
 fn ranks_with_other_settings_or_lists_are_rejected() {
     let dataset = support::graph(40, 100, 5);
-    let dir = support::parts_of(&dataset, 2);
-    let errors = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
-        let rank = world.rank();
-        let sampler = DistNeighborSampler::new(graph, SamplerConfig::new(vec![Fanout::All])).expect("a valid sampler");
-        let sampler = Arc::new(sampler);
-        let plain = LoaderConfig::new(4, NodeFields::default());
-        let whole = Seeds::Listed((0..20).collect());
-        let own: Vec<u32> = (rank as u32..40).step_by(2).collect();
-        let timed = (0..20).map(|node| (node, rank as i64)).collect();
-        let cases = [
-            ("", whole.clone(), plain.clone()),
-            ("(seeds)", Seeds::Listed(own), plain.clone()),
-            ("(seeds)", Seeds::Timed(timed), plain.clone()),
-            ("(batch size, seeds)", if rank == 0 { Seeds::Owned } else { whole.clone() }, plain.clone()),
-            ("(batch size)", whole.clone(), LoaderConfig { batch_size: 4 + rank, ..plain.clone() }),
-            ("", Seeds::Owned, LoaderConfig { batch_size: 4 + rank, ..plain.clone() }),
-            ("(shuffle, seed)", whole, LoaderConfig { shuffle: rank == 0, seed: rank as u64, ..plain }),
-        ];
-        let mut errors = Vec::new();
-        for (names, seeds, config) in cases {
-            let error = DistNeighborLoader::new(sampler.clone(), NODES, seeds, config, world).err();
-            errors.push((names, error.map_or(String::new(), |error| with_causes(&error))));
+    for (num_parts, world_size) in [(1, 2), (2, 2), (3, 2), (2, 3)] {
+        let dir = support::parts_of(&dataset, num_parts);
+        let errors = on_ranks(dir.path(), world_size, &DistGraphConfig::default(), |graph, world| {
+            errors_of_other_settings(&graph, world)
+        });
+        for (name, error) in errors.into_iter().flatten() {
+            assert!(error.contains(name) && error.is_empty() == name.is_empty(), "{name}: {error}");
+            let has_remedy = error.contains("pass the same settings in every process, and whole lists");
+            assert!(name.is_empty() || has_remedy, "{error}");
         }
-        errors
-    });
-    for (names, error) in errors.into_iter().flatten() {
-        assert!(error.contains(names) && error.is_empty() == names.is_empty(), "{names}: {error}");
-        assert!(
-            names.is_empty() || error.contains("pass the same values in every process, and whole lists"),
-            "{error}"
-        );
     }
+}
+
+/// Returns the errors of loaders whose settings differ between the ranks, each with a part of its expected text.
+fn errors_of_other_settings(graph: &Arc<DistGraph>, world: &mut ProcessGroup) -> Vec<(&'static str, String)> {
+    let rank = world.rank();
+    let is_first = rank == 0;
+    let plain = LoaderConfig::new(4, NodeFields::default());
+    let whole = Seeds::Listed((0..20).collect());
+    let own: Vec<u32> = (rank as u32..40).step_by(2).collect();
+    let timed = (0..20).map(|node| (node, rank as i64)).collect();
+    let all = SamplerConfig::new(vec![Fanout::All]);
+    let drawn = SamplerConfig::new(vec![Fanout::Count(2)]);
+    let other_fanouts = SamplerConfig::new(vec![Fanout::Count(2 + rank.min(1) as u32)]);
+    let labor = drawn.clone().with_labor(is_first.then(Labor::default));
+    let other_wanted = LoaderConfig::new(4, NodeFields { labels: is_first, ..NodeFields::default() });
+    let cases = [
+        ("", whole.clone(), plain.clone(), all.clone()),
+        ("seeds is a list of ", Seeds::Listed(own), plain.clone(), all.clone()),
+        ("seeds is a list of 20 ", Seeds::Timed(timed), plain.clone(), all.clone()),
+        ("seeds is all nodes on", if is_first { Seeds::Owned } else { whole.clone() }, plain.clone(), all.clone()),
+        (
+            "is the split train on",
+            Seeds::Split(if is_first { Split::Train } else { Split::Test }),
+            plain.clone(),
+            all.clone(),
+        ),
+        ("batch_size is 4 on", whole.clone(), LoaderConfig { batch_size: 4 + rank, ..plain.clone() }, all.clone()),
+        ("", Seeds::Owned, LoaderConfig { batch_size: 4 + rank, ..plain.clone() }, all.clone()),
+        ("", Seeds::Owned, LoaderConfig { concurrency: rank, ..plain.clone() }, all.clone()),
+        ("seed is 0 on", whole.clone(), LoaderConfig { seed: rank as u64, ..plain.clone() }, all.clone()),
+        ("shuffle is true on", whole.clone(), LoaderConfig { shuffle: is_first, ..plain.clone() }, all.clone()),
+        (
+            "even_batches is true on",
+            Seeds::Owned,
+            LoaderConfig { even_batches: is_first, ..plain.clone() },
+            all.clone(),
+        ),
+        ("wanted.labels is true on", whole.clone(), other_wanted, all.clone()),
+        ("num_neighbors is 2 on rank 0 and 3 on rank 1", whole.clone(), plain.clone(), other_fanouts),
+        ("replace is true on", whole.clone(), plain.clone(), drawn.clone().with_replacement(is_first)),
+        ("disjoint is true on", whole.clone(), plain.clone(), drawn.clone().with_disjoint(is_first)),
+        ("isolated is true on", whole.clone(), plain.clone(), drawn.clone().with_isolation(is_first)),
+        ("labor is {\"batch_dependency\":1} on rank 0 and not set on", whole.clone(), plain.clone(), labor),
+        ("", whole, plain, drawn),
+    ];
+    let mut errors = Vec::new();
+    for (name, seeds, config, sampler) in cases {
+        let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler).expect("a valid sampler"));
+        let error = DistNeighborLoader::new(sampler, NODES, seeds, config, world).err();
+        errors.push((name, error.map_or(String::new(), |error| with_causes(&error))));
+    }
+    errors
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -54,7 +55,7 @@ class LinkNeighborLoader(Loader):
     Raises
     ------
     ValueError
-        If an argument does not fit the graph.
+        If an argument does not fit the graph, or differs between the processes of a job.
     EdgecutError
         If another process has failed.
 
@@ -145,6 +146,8 @@ class LinkNeighborLoader(Loader):
                 "dst": None if ends is None else ends[1],
                 "times": None if edge_label_time is None else integers(edge_label_time, "edge_label_time"),
                 "split": split,
+                "neg_sampling": self._mode,
+                "edge_label": None if self._labels is None else _digest(self._labels),
                 "num_negatives": self._amount,
                 "exclude_seed_edges": exclude_seed_edges is not False,
             },
@@ -183,6 +186,12 @@ class LinkNeighborLoader(Loader):
             of_edges["edge_label"] = (np.arange(pairs.shape[1]) < len(src)).astype(np.float32)
         of_edges["edge_label_index"] = pairs
         return by_type(store, self._edge_type, of_edges)
+
+
+def _digest(labels: np.ndarray) -> str:
+    """Return a text by which processes compare labels."""
+    digest = hashlib.sha256(np.ascontiguousarray(labels).tobytes()).hexdigest()[:16]
+    return f"{labels.dtype} {labels.shape} with the hash {digest}"
 
 
 def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarray | None]:

@@ -130,8 +130,9 @@ class NeighborLoader(Loader):
     have any name, and so can the attributes of ``time_attr`` and ``weight_attr``. ``seed`` repeats the random choices. The
     rest of this page describes loaders of a :class:`Store`.
 
-    In a job of several processes all of them must create their loaders in the same order, with the same input nodes, batch size,
-    seed and order, and take the same number of batches per epoch; neighbors and features come from all parts.
+    In a job of several processes all of them must create their loaders in the same order and with the same arguments, which they
+    compare, and take the same number of batches per epoch; neighbors and features come from all parts. ``num_workers``,
+    ``transform`` and ``output`` may differ, and without an array of input nodes ``batch_size``.
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ class NeighborLoader(Loader):
     Raises
     ------
     ValueError
-        If an argument does not fit the graph.
+        If an argument does not fit the graph, or differs between the processes of a job.
     EdgecutError
         If another process has failed.
 

@@ -3,6 +3,8 @@
 use crate::errors::invalid;
 use edgecut_dist_sampler::{Fanout, NumNeighbors};
 use pyo3::prelude::*;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// The numbers of neighbors to sample: lists with a number per hop.
 #[derive(FromPyObject)]
@@ -20,6 +22,23 @@ impl FanOuts {
         let named = self.named.iter().map(|(name, numbers)| Ok((name.clone(), counts(numbers)?)));
         let named = named.collect::<Result<_, String>>().map_err(refused)?;
         NumNeighbors::new(others, named).map_err(refused)
+    }
+}
+
+impl Serialize for FanOuts {
+    /// Writes one list, or the lists by edge type in the order of their names.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.named.is_empty() {
+            return self.others.serialize(serializer);
+        }
+        let mut lists: BTreeMap<&str, &[i64]> = BTreeMap::new();
+        for (name, list) in &self.named {
+            lists.insert(name, list);
+        }
+        if let Some(others) = &self.others {
+            lists.insert("others", others);
+        }
+        lists.serialize(serializer)
     }
 }
 

@@ -2,30 +2,35 @@
 
 use crate::batch::{set_matrix, wide};
 use crate::batches::{Batches, PreparedBatch};
-use crate::errors::{failed_in, invalid};
+use crate::errors::invalid;
 use crate::fork_guard::ForkGuard;
 use crate::graph_set::{GraphSet, OpenSet};
+use crate::seeds::not_made;
 use crate::signals::interruptible;
 use edgecut_dist_loader::{
-    DEFAULT_PREFETCH_BYTES, GraphBatch, GraphDataLoader, GraphLoaderConfig, LoaderError, Packing,
+    DEFAULT_PREFETCH_BYTES, GraphBatch, GraphDataLoader, GraphLoaderConfig, Packing, SharedSettings,
 };
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde::Serialize;
 use std::sync::Arc;
 
-/// The settings of a loader of graphs.
-#[derive(FromPyObject)]
+/// The settings of a loader of graphs. Their serialisation has what must be equal in all processes.
+#[derive(FromPyObject, Serialize)]
 #[pyo3(from_item_all)]
 struct GraphLoaderSettings<'py> {
     /// The numbers of the graphs, or else all graphs.
+    #[serde(skip)]
     graphs: Option<PyReadonlyArray1<'py, i64>>,
     batch_size: usize,
     /// The most nodes per batch, in place of `batch_size`.
+    #[serde(rename = "max_num_nodes")]
     max_nodes: Option<usize>,
     shuffle: bool,
     drop_last: bool,
     seed: u64,
+    #[serde(skip)]
     concurrency: usize,
 }
 
@@ -45,6 +50,15 @@ impl GraphLoader {
     #[new]
     fn new(py: Python<'_>, set: &Bound<'_, GraphSet>, settings: GraphLoaderSettings<'_>) -> PyResult<Self> {
         let opened = set.get().opened()?;
+        let cluster = opened.cluster();
+        let mut shared = SharedSettings::default().with_fields(&settings);
+        if let Some(graphs) = &settings.graphs {
+            shared = shared.with_list("graphs", graphs.as_array());
+        }
+        let of_set = opened.clone();
+        // Before any error of one process, for which others would wait.
+        let agreed = interruptible(py, move || shared.agree(&mut of_set.world()))?;
+        agreed.map_err(|error| not_made(cluster, error))?;
         let num_graphs = opened.graphs().num_graphs();
         let graphs = match &settings.graphs {
             Some(graphs) => {
@@ -64,20 +78,9 @@ impl GraphLoader {
             concurrency: settings.concurrency,
             prefetch_bytes: DEFAULT_PREFETCH_BYTES,
         };
-        let cluster = opened.cluster();
         let loader =
             GraphDataLoader::new(opened.graphs().clone(), graphs, config, cluster.rank(), cluster.world_size());
-        let of_set = opened.clone();
-        // The ranks agree on the arguments, so this waits for them.
-        let agreed = interruptible(py, move || {
-            let loader = loader?;
-            loader.agree(&mut of_set.world())?;
-            Ok::<_, LoaderError>(loader)
-        })?;
-        let loader = agreed.map_err(|error| match error {
-            LoaderError::Config { what } => invalid(what),
-            error => failed_in(cluster, &error),
-        })?;
+        let loader = loader.map_err(|error| not_made(cluster, error))?;
         Ok(Self(ForkGuard::new(OpenLoader { set: opened.clone(), loader })))
     }
 

@@ -6,40 +6,69 @@ use crate::seeds::{global_ids, not_made, original_ids, split_named};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, NegativeDistribution, NegativeSampling,
-    SeedEdge,
+    SeedEdge, SharedSettings,
 };
 use edgecut_dist_sampler::DistNeighborSampler;
-use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
+use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, Split};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
+use serde::Serialize;
 use std::sync::Arc;
 
-/// The settings of the edges.
-#[derive(FromPyObject)]
+/// The settings of the edges. Their serialisation has what must be equal in all processes.
+#[derive(FromPyObject, Serialize)]
 #[pyo3(from_item_all)]
 pub(crate) struct LinkSettings<'py> {
     /// The number of the edge type.
+    #[serde(skip)]
     edge_type: u16,
     /// The original ids of the ends. Without them the edges are those of `split`.
+    #[serde(skip)]
     src: Option<PyReadonlyArray1<'py, i64>>,
+    #[serde(skip)]
     dst: Option<PyReadonlyArray1<'py, i64>>,
+    #[serde(skip)]
     times: Option<PyReadonlyArray1<'py, i64>>,
     split: String,
+    /// The layout of the negatives and the labels of the edges, which Python adds to the batches.
+    neg_sampling: Option<String>,
+    edge_label: Option<String>,
+    #[serde(rename = "amount")]
     num_negatives: usize,
     exclude_seed_edges: bool,
 }
 
 /// The edges, and the rule of their negatives.
 pub(crate) struct LinkSeeds {
-    pub(crate) edge_type: EdgeTypeId,
+    edge_type: EdgeTypeId,
     ends: [NodeTypeId; 2],
-    pub(crate) given: Option<[Vec<u32>; 2]>,
+    given: Option<[Vec<u32>; 2]>,
     times: Option<Vec<i64>>,
-    pub(crate) split: Split,
+    split: Split,
     config: LinkConfig,
 }
 
 impl LinkSettings<'_> {
+    pub(crate) fn are_listed(&self) -> bool {
+        self.src.is_some()
+    }
+
+    /// Adds the settings for a comparison over all processes.
+    pub(crate) fn describe(&self, meta: &Meta, settings: SharedSettings) -> SharedSettings {
+        let mut settings = settings.with_fields(self);
+        if let Some(edges) = meta.edge_types.get(usize::from(self.edge_type)) {
+            settings = settings.with("edge_type", [&edges.src_type, &edges.relation, &edges.dst_type]);
+        }
+        if let (Some(src), Some(dst)) = (&self.src, &self.dst) {
+            let [src, dst] = [src.as_array(), dst.as_array()];
+            settings = settings.with_list("edge_label_index", src.iter().chain(dst));
+        }
+        match &self.times {
+            Some(times) => settings.with_list("edge_label_time", times.as_array()),
+            None => settings,
+        }
+    }
+
     /// Copies the edges, so that threads without Python can use them.
     pub(crate) fn seeds(&self, graph: &OpenGraph) -> PyResult<LinkSeeds> {
         let part = graph.node().part();
@@ -105,6 +134,6 @@ impl LinkSeeds {
             None => EdgeSeeds::Split(self.split, vec![edge_type]),
         };
         let loader = DistLinkNeighborLoader::new(sampler, seeds, config, self.config, world);
-        loader.map_err(|error| not_made(graph, error))
+        loader.map_err(|error| not_made(graph.node().cluster(), error))
     }
 }

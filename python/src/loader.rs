@@ -12,24 +12,29 @@ use crate::seeds::{NodeSeeds, not_made, original_ids, split_named};
 use crate::signals::interruptible;
 use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
 use edgecut_dist_loader::{
-    BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, SharedValue,
+    BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, SharedSettings,
 };
 use edgecut_dist_sampler::{
     DistNeighborSampler, EdgeFields, NodeFields, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
-use edgecut_graph::{Meta, Split};
+use edgecut_graph::Meta;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
+use serde::Serialize;
 use std::sync::Arc;
 
-/// The settings of a loader.
-#[derive(FromPyObject)]
+/// The settings of a loader. Their serialisation has what must be equal in all processes, with the names of the arguments in
+/// Python.
+#[derive(FromPyObject, Serialize)]
 #[pyo3(from_item_all)]
 struct LoaderSettings<'py> {
     num_neighbors: FanOuts,
+    #[serde(skip)]
     node_type: Option<String>,
     /// Original ids. Without them the seeds are those of `split`, or all nodes.
+    #[serde(skip)]
     seeds: Option<PyReadonlyArray1<'py, i64>>,
+    #[serde(skip)]
     seed_times: Option<PyReadonlyArray1<'py, i64>>,
     split: Option<String>,
     batch_size: usize,
@@ -37,21 +42,44 @@ struct LoaderSettings<'py> {
     shuffle: bool,
     even_batches: bool,
     seed: u64,
+    #[serde(skip)]
     concurrency: usize,
     sampler: String,
     batch_dependency: Option<u64>,
     replace: bool,
+    #[serde(rename = "weight_attr")]
     weighted: bool,
     disjoint: bool,
     /// True to return the position of each edge among the in-edges of its destination.
+    #[serde(rename = "edge_index")]
     edge_positions: bool,
     time_attr: Option<String>,
     temporal_strategy: String,
     /// The edges to load instead of nodes.
+    #[serde(skip)]
     links: Option<LinkSettings<'py>>,
 }
 
 impl LoaderSettings<'_> {
+    /// Describes the settings for a comparison over all processes.
+    fn shared(&self, graph: &OpenGraph) -> SharedSettings {
+        let mut settings = SharedSettings::default().with_fields(self);
+        if let Some(seeds) = &self.seeds {
+            settings = settings.with_list("input_nodes", seeds.as_array());
+        }
+        if let Some(times) = &self.seed_times {
+            settings = settings.with_list("input_time", times.as_array());
+        }
+        if let Some(links) = &self.links {
+            settings = links.describe(graph.meta_data(), settings);
+        } else if let Ok(node_type) = graph.node_type(self.node_type.as_deref()) {
+            settings = settings.with("node_type", &graph.meta_data().node_types[node_type.index()].name);
+        }
+        let are_listed = self.seeds.is_some() || self.links.as_ref().is_some_and(LinkSettings::are_listed);
+        // The processes may have batches of their own sizes around the nodes of their own parts.
+        if are_listed { settings } else { settings.without("batch_size") }
+    }
+
     fn sampler(&self) -> PyResult<SamplerConfig> {
         let num_neighbors = self.num_neighbors.num_neighbors()?;
         let strategy: TemporalStrategy = parsed("temporal_strategy", &self.temporal_strategy)?;
@@ -99,17 +127,6 @@ impl LoaderSettings<'_> {
 enum SourceSeeds {
     Nodes(NodeSeeds),
     Links(LinkSeeds),
-}
-
-impl SourceSeeds {
-    /// Describes the source of the seeds, which must be equal on all ranks.
-    fn kind(&self) -> SharedValue {
-        let kind = match self {
-            Self::Nodes(nodes) => ("nodes", nodes.node_type.0, nodes.given.is_some(), nodes.split.map(Split::name)),
-            Self::Links(links) => ("edges", links.edge_type.0, links.given.is_some(), Some(links.split.name())),
-        };
-        SharedValue::new("source of the inputs", kind)
-    }
 }
 
 /// A loader of batches of nodes or edges.
@@ -171,8 +188,13 @@ impl Loader {
     /// nodes.
     #[new]
     fn new(py: Python<'_>, graph: &Bound<'_, Graph>, settings: LoaderSettings<'_>) -> PyResult<Self> {
-        let sampler = settings.sampler()?;
         let opened = graph.get().opened()?;
+        let shared = settings.shared(opened);
+        let of_graph = opened.clone();
+        // Before any error of one process and any request, for which others would wait.
+        let agreed = interruptible(py, move || shared.agree(&mut of_graph.world()))?;
+        agreed.map_err(|error| not_made(opened.node().cluster(), error))?;
+        let sampler = settings.sampler()?;
         let layout = Layout {
             meta: opened.meta_data().clone(),
             num_hops: sampler.num_neighbors.num_hops(),
@@ -188,9 +210,6 @@ impl Loader {
         let graph = opened.clone();
         let make = move || {
             let world = &mut *graph.world();
-            // Before the first request, which ranks with other seeds do not make.
-            let values = [seeds.kind(), SharedValue::new("drop_last", drop_last)];
-            SharedValue::check(&values, world).map_err(|error| not_made(&graph, error))?;
             let sampler = new_sampler(&graph, sampler)?;
             let source = match seeds {
                 SourceSeeds::Nodes(seeds) => Source::Nodes(seeds.loader(&graph, sampler, config, world)?),

@@ -2,7 +2,7 @@
 
 use crate::errors::{failed_in, invalid};
 use crate::graph::OpenGraph;
-use edgecut_cluster::ProcessGroup;
+use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, LoaderError, Seeds};
 use edgecut_dist_sampler::DistNeighborSampler;
 use edgecut_graph::{NodeTypeId, Split};
@@ -44,7 +44,7 @@ impl NodeSeeds {
         };
         config.wanted.labels = graph.meta_data().node_types[node_type.index()].is_labeled();
         let loader = DistNeighborLoader::new(sampler, node_type, seeds, config, world);
-        loader.map_err(|error| not_made(graph, error))
+        loader.map_err(|error| not_made(graph.node().cluster(), error))
     }
 }
 
@@ -63,10 +63,10 @@ pub(crate) fn global_ids(
 }
 
 /// Converts the error of a loader that cannot be made.
-pub(crate) fn not_made(graph: &OpenGraph, error: LoaderError) -> PyErr {
+pub(crate) fn not_made(cluster: &Cluster, error: LoaderError) -> PyErr {
     match error {
         LoaderError::Config { what } => invalid(what),
-        error => failed_in(graph.node().cluster(), &error),
+        error => failed_in(cluster, &error),
     }
 }
 

@@ -180,14 +180,16 @@ with edgecut.open_graphs(sys.argv[1]) as dataset:
     rank = dataset.rank
     for name, arguments in [
         ("graphs", {"graphs": [rank, 2]}),
-        ("batch size", {"batch_size": 2 + rank}),
-        ("shuffle, seed", {"shuffle": rank == 0, "seed": rank}),
-        ("drop last", {"drop_last": rank == 0}),
+        ("batch_size", {"batch_size": 2 + rank}),
+        ("max_num_nodes", {"max_num_nodes": 200 + rank}),
+        ("shuffle", {"shuffle": rank == 0, "seed": rank}),
+        ("seed", {"shuffle": rank == 0, "seed": rank}),
+        ("drop_last", {"drop_last": rank == 0}),
     ]:
         try:
             edgecut.GraphDataLoader(dataset, output="numpy", **arguments)
         except ValueError as error:
-            assert f"({name})" in str(error), error
+            assert f"{name} is " in str(error) and " on rank 0 and " in str(error), error
         else:
             raise AssertionError(f"other {name} were accepted")
     assert len(list(edgecut.GraphDataLoader(dataset, graphs=[0, 1], output="numpy"))) == 1

@@ -134,33 +134,52 @@ def test_two_processes_have_the_batches_of_train_sample(parts, tmp_path):
 OF_THEIR_OWN = """
 import sys, numpy as np, edgecut
 edgecut.distributed.init()
-with edgecut.open(sys.argv[1]) as store:
+with edgecut.connect() if sys.argv[1] == "servers" else edgecut.open(sys.argv[1]) as store:
     rank, ids = store.rank, np.arange(100)
     edges = np.stack([ids, ids + 1])
-    def refuse(name, load, inputs, **arguments):
+    def refuse(name, load, inputs, num_neighbors=[2], **arguments):
         try:
-            load(store, [2], inputs, output="numpy", **arguments)
+            load(store, num_neighbors, inputs, output="numpy", **arguments)
         except ValueError as error:
-            assert f"({name})" in str(error) and "whole lists" in str(error), error
+            text = str(error)
+            assert f"{name} is " in text and " on rank 0 and " in text and " on rank 1" in text and "whole lists" in text, text
         else:
             raise AssertionError(f"other {name} were accepted")
-    refuse("seeds", edgecut.NeighborLoader, ids[rank::2])
-    refuse("seeds", edgecut.NeighborLoader, np.roll(ids, rank))
-    refuse("seeds", edgecut.LinkNeighborLoader, edges[:, rank::2])
-    refuse("source of the inputs", edgecut.NeighborLoader, [ids, "train"][rank])
-    refuse("source of the inputs", edgecut.NeighborLoader, ["valid", "train"][rank])
-    refuse("batch size", edgecut.NeighborLoader, ids, batch_size=8 + rank)
-    refuse("shuffle", edgecut.NeighborLoader, ids, shuffle=rank == 0)
-    refuse("seed", edgecut.NeighborLoader, "train", seed=rank)
-    refuse("drop_last", edgecut.NeighborLoader, ids, drop_last=rank == 0)
+    nodes, links = edgecut.NeighborLoader, edgecut.LinkNeighborLoader
+    refuse("input_nodes", nodes, ids[rank::2])
+    refuse("input_nodes", nodes, np.roll(ids, rank))
+    refuse("input_nodes", nodes, [ids, "train"][rank])
+    refuse("split", nodes, ["valid", "train"][rank])
+    refuse("input_time", nodes, ids, time_attr="edge_time", input_time=ids + rank)
+    refuse("num_neighbors", nodes, ids, num_neighbors=[2 + rank])
+    refuse("num_neighbors", nodes, "train", num_neighbors=[2] * (1 + rank))
+    refuse("replace", nodes, ids, replace=rank == 0)
+    refuse("disjoint", nodes, ids, disjoint=rank == 0)
+    refuse("weight_attr", nodes, ids, weight_attr=[None, "edge_weight"][rank])
+    refuse("time_attr", nodes, "train", time_attr=[None, "edge_time"][rank])
+    refuse("temporal_strategy", nodes, "train", time_attr="edge_time", temporal_strategy=["uniform", "last"][rank])
+    refuse("sampler", nodes, ids, sampler=["neighbor", "labor"][rank])
+    refuse("batch_dependency", nodes, ids, sampler="labor", batch_dependency=1 + rank)
+    refuse("batch_size", nodes, ids, batch_size=8 + rank)
+    refuse("even_batches", nodes, "train", even_batches=rank == 0)
+    refuse("shuffle", nodes, ids, shuffle=rank == 0)
+    refuse("seed", nodes, "train", seed=rank)
+    refuse("drop_last", nodes, ids, drop_last=rank == 0)
+    refuse("edge_label_index", links, edges[:, rank::2])
+    refuse("edge_label", links, edges, edge_label=ids + rank)
+    refuse("num_neighbors", links, edges, num_neighbors=[2 + rank])
+    refuse("neg_sampling", links, edges, neg_sampling=["binary", "triplet"][rank])
+    refuse("amount", links, edges, neg_sampling={"mode": "binary", "amount": 1 + rank})
+    refuse("exclude_seed_edges", links, edges, exclude_seed_edges=rank == 0)
     # The job goes on.
-    seen = [batch["input_id"].tolist() for batch in edgecut.NeighborLoader(store, [2], ids, batch_size=50, output="numpy")]
+    seen = [batch["input_id"].tolist() for batch in nodes(store, [2], ids, batch_size=50, num_workers=rank, output="numpy")]
     assert seen == [list(range(50 * rank, 50 * rank + 50))]
 """
 
 
-def test_processes_with_inputs_or_settings_of_their_own_are_refused(parts):
-    for rank in start(OF_THEIR_OWN, 2, parts[2]):
+@pytest.mark.parametrize("num_parts", [1, 2])
+def test_processes_with_inputs_or_settings_of_their_own_are_refused(parts, num_parts):
+    for rank in start(OF_THEIR_OWN, 2, parts[num_parts]):
         _, errors = rank.communicate(timeout=PATIENCE)
         assert rank.returncode == 0, errors
 

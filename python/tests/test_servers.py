@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 from conftest import PATIENCE, PROGRAMS, free_ports, start
+from test_loader import OF_THEIR_OWN
 
 import edgecut
 
@@ -103,6 +104,13 @@ def test_as_many_clients_as_parts_have_the_batches_of_ranks(parts, servers, tmp_
             assert len(of_clients) > 3
             for one, other in zip(of_clients, of_ranks, strict=True):
                 same(one, other)
+
+
+def test_clients_with_inputs_or_settings_of_their_own_are_refused(servers, monkeypatch):
+    monkeypatch.setenv("EDGECUT_SERVERS", ",".join(servers.addresses))
+    for rank in start(OF_THEIR_OWN, 2, "servers"):
+        _, errors = rank.communicate(timeout=PATIENCE)
+        assert rank.returncode == 0, errors
 
 
 def test_a_dead_server_is_an_error_that_names_it(parts):

@@ -10,10 +10,11 @@ use crate::seeds::seed_plan::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistNeighborSampler, EdgeFields};
 use edgecut_graph::EdgeTypeId;
+use serde::Serialize;
 use std::sync::Arc;
 
 /// The configuration of batches of labeled edges, in addition to [`LoaderConfig`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct EdgeConfig {
     /// The type of the edges.
     pub edge_type: EdgeTypeId,
@@ -49,11 +50,13 @@ impl DistEdgeNeighborLoader {
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let invalid = |what: String| Err(LoaderError::Config { what });
+        let listed = seeds.are_listed();
+        // Before any error of one rank and any request, for which others would wait.
+        seeds.describe(config.shared_settings(&sampler, listed).with_fields(&edges)).agree(world)?;
         config.check(&sampler)?;
         check_seeds(&seeds, edges.edge_type)?;
         let graph = sampler.node();
         let part = graph.part();
-        let listed = matches!(seeds, EdgeSeeds::Listed(_));
         let relations = Arc::new(EdgeRelations::new(part, &edges.reverse_types)?);
         let index = EdgeIndex::new(graph, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
         index.check_len()?;
@@ -61,7 +64,7 @@ impl DistEdgeNeighborLoader {
             return invalid(why);
         }
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
-        let agreed = plan.agree(config.even_batches, index.list(), world)?;
+        let agreed = plan.agree(config.even_batches, world)?;
         let batches = LabeledEdges {
             sampler,
             edge_type: edges.edge_type,

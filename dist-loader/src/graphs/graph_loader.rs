@@ -1,12 +1,12 @@
 //! A loader of batches of whole graphs, made ahead of the trainer.
 
+use crate::agreement::SharedSettings;
 use crate::error::LoaderError;
 use crate::graphs::graph_batch::GraphBatch;
 use crate::graphs::graph_plan::{EpochPlan, GraphLoaderConfig, check};
 use crate::prefetch::batch_iter::BatchIter;
 use crate::prefetch::loader_threads::LoaderThreads;
 use crate::prefetch::prefetching_loader::{BatchMaker, PrefetchLimits, PrefetchingLoader};
-use crate::seeds::agreement::SharedValue;
 use crate::seeds::epoch_segment::EpochSegment;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{BatchKey, SampleError};
@@ -63,14 +63,7 @@ impl GraphDataLoader {
     /// [`LoaderError::Config`] if not, [`LoaderError::Agree`] if a rank cannot be reached.
     pub fn agree(&self, world: &mut ProcessGroup) -> Result<(), LoaderError> {
         let GraphBatches { graphs, config, .. } = self.loader.maker();
-        let values = [
-            SharedValue::new("graphs", graphs),
-            SharedValue::new("batch size", config.packing),
-            SharedValue::new("shuffle", config.shuffle),
-            SharedValue::new("drop last", config.drop_last),
-            SharedValue::new("seed", config.seed),
-        ];
-        SharedValue::check(&values, world)
+        SharedSettings::default().with_list("graphs", graphs).with_fields(config).agree(world)
     }
 
     /// Returns a loader of the graphs of an epoch that are left after `before`, the segments of the epoch in which other

@@ -5,10 +5,11 @@ use crate::loader_config::DEFAULT_PREFETCH_BYTES;
 use crate::seeds::epoch_segment::EpochSegment;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::{CounterRng, combine};
+use serde::Serialize;
 use std::ops::Range;
 
 /// The rule by which graphs are packed into a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Packing {
     /// At most this many graphs per rank.
     Graphs(usize),
@@ -16,8 +17,9 @@ pub enum Packing {
     Nodes(usize),
 }
 
-/// The configuration of a [`GraphDataLoader`](crate::GraphDataLoader).
-#[derive(Clone, Debug)]
+/// The configuration of a [`GraphDataLoader`](crate::GraphDataLoader). Its serialisation has the settings that must be equal
+/// on all ranks.
+#[derive(Clone, Debug, Serialize)]
 pub struct GraphLoaderConfig {
     /// The size of a batch.
     pub packing: Packing,
@@ -29,9 +31,11 @@ pub struct GraphLoaderConfig {
     /// The seed of the shuffles.
     pub seed: u64,
     /// The number of batches to make ahead of the trainer. 0 makes each batch on request.
+    #[serde(skip)]
     pub concurrency: usize,
     /// The most bytes of batches that are made ahead and wait for the trainer. A larger batch is made only when no
     /// other is held.
+    #[serde(skip)]
     pub prefetch_bytes: usize,
 }
 

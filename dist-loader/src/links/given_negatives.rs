@@ -12,6 +12,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -27,14 +28,16 @@ const MAX_PER_SOURCE: u32 = 256;
 
 /// The sources of negatives that come before drawn ones. The negatives of an edge come from the first source, then from the
 /// next, up to their number; the choice among more is by chance.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct NegativeSources {
     /// Edge types that give negatives: a destination to which an edge of such a type leads from the source of a seed edge
     /// is its negative. These edges carry no messages in a batch in which they are negatives.
     pub edge_types: Vec<EdgeTypeId>,
     /// Pairs of sources and negatives, by predicted edge type.
+    #[serde(skip)]
     pub listed: Vec<(EdgeTypeId, Arc<NegativePairs>)>,
     /// Pairs that change between epochs.
+    #[serde(skip)]
     pub changing: Option<ChangingNegatives>,
     /// The most negatives of an edge from these sources. The others are drawn. `None` is the number of negatives.
     pub max_per_edge: Option<usize>,

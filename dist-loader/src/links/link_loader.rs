@@ -12,6 +12,7 @@ use crate::seeds::seed_plan::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistNeighborSampler;
 use edgecut_graph::{EdgeTypeId, Part, Split};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use std::sync::Arc;
 const MAX_NEGATIVES: usize = 1 << 25;
 
 /// The configuration of link batches, in addition to [`LoaderConfig`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct LinkConfig {
     /// The negatives to draw.
     pub negatives: NegativeSampling,
@@ -53,7 +54,7 @@ impl DistLinkNeighborLoader {
     /// Makes a loader for `seeds`. Every rank of `world` must call this, in the same order as other collectives.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for a batch size of 0, for shared negatives with exclusion of edges or in temporal
+    /// [`LoaderError::Config`] for other settings or another list than on the other ranks, for a batch size of 0, for shared negatives with exclusion of edges or in temporal
     /// sampling, for too many negatives per batch, for more distinct negatives than there are nodes, for wrong reverse
     /// types, for edges without requested weights, for sources that cannot give negatives, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
     /// cannot agree on the number of steps.
@@ -65,6 +66,11 @@ impl DistLinkNeighborLoader {
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let invalid = |what: String| Err(LoaderError::Config { what });
+        let listed = seeds.are_listed();
+        // Before any error of one rank and any request, for which others would wait.
+        let settings = config.shared_settings(&sampler, listed).with_fields(&link);
+        let settings = settings.with_list("given_negatives.listed", &link.given_negatives.listed);
+        seeds.describe(settings).agree(world)?;
         config.check(&sampler)?;
         if link.negatives.shared && link.negatives.exclude != Exclude::Nothing {
             return invalid(
@@ -80,7 +86,6 @@ impl DistLinkNeighborLoader {
         }
         let graph = sampler.node();
         let part = graph.part();
-        let listed = matches!(seeds, EdgeSeeds::Listed(_));
         let edge_types: Vec<EdgeTypeId> = match &seeds {
             EdgeSeeds::Split(_, edge_types) => edge_types.clone(),
             EdgeSeeds::Labeled(_, edge_type) => vec![*edge_type],
@@ -113,7 +118,7 @@ impl DistLinkNeighborLoader {
         let given = GivenNegatives::new(graph, &relations, &edge_types, &link.given_negatives, link.negatives)?;
         let negatives = Arc::new(NegativeSampler::new(link.negatives, given, &sampler, &edge_types, world)?);
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
-        let agreed = plan.agree(config.even_batches, index.list(), world)?;
+        let agreed = plan.agree(config.even_batches, world)?;
         let batches = LinkBatches {
             sampler,
             index: Arc::new(index),

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// let pairs = NegativePairs::new(vec![(7, 2), (3, 9), (7, 1), (7, 2)]);
 /// assert_eq!((pairs.of_source(7), pairs.of_source(5)), (&[1, 2][..], &[][..]));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NegativePairs {
     sources: Vec<u32>,
     offsets: Vec<usize>,

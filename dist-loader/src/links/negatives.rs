@@ -10,6 +10,7 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use edgecut_settings::words;
 use futures::future::try_join_all;
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ const NOT_DRAWN: u32 = u32::MAX;
 /// and destination, its time, and the position among the negatives. They depend neither on the parts and processes nor on
 /// the batch that the edge is in. Edges of one type and time between the same two nodes have the same negatives in an
 /// epoch. Negatives that a batch shares are a function of the seed, the epoch and the batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NegativeSampling {
     /// The number of negatives per edge, or per batch and destination type if they are shared.
     pub num: usize,
@@ -45,7 +46,7 @@ pub struct NegativeSampling {
 }
 
 /// The probability of each node as a negative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum NegativeDistribution {
     /// The same for all nodes.
     Uniform,
@@ -62,7 +63,7 @@ words!(
 );
 
 /// The pairs that must not be drawn as negatives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Exclude {
     /// None. An edge may be drawn, which is rare in large graphs.
     Nothing,

@@ -4,7 +4,6 @@ use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
 use crate::nodes::node_batches::{NodeBatches, SeedIds};
 use crate::prefetch::seed_loader::SeedLoader;
-use crate::seeds::agreement::SharedValue;
 use crate::seeds::seed_plan::{SeedPlan, Seeds, Shuffle, owned_seeds};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistNeighborSampler, DistRows};
@@ -32,7 +31,7 @@ impl DistNeighborLoader {
     /// collectives.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for a batch size of 0, for other settings or another list than on the other ranks, and in
+    /// [`LoaderError::Config`] for other settings or another list than on the other ranks, for a batch size of 0, and in
     /// temporal sampling for seeds without times and for in-degrees. [`LoaderError::Seeds`] if servers do not tell the seeds. [`LoaderError::Agree`] if the ranks cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
@@ -41,11 +40,15 @@ impl DistNeighborLoader {
         config: LoaderConfig,
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
-        config.check(&sampler)?;
         let graph = sampler.node();
         let part = graph.part();
         let temporal = sampler.temporal().is_some();
         let node_meta = &part.meta().node_types[node_type.index()];
+        let listed = seeds.are_listed();
+        // Before any error of one rank and any request, for which others would wait.
+        let settings = config.shared_settings(&sampler, listed).with("node_type", &node_meta.name);
+        seeds.describe(settings).agree(world)?;
+        config.check(&sampler)?;
         if temporal && !node_meta.has_times && !matches!(seeds, Seeds::Timed(_) | Seeds::OwnedAt(_)) {
             return Err(LoaderError::Config {
                 what: format!(
@@ -55,7 +58,6 @@ impl DistNeighborLoader {
                 ),
             });
         }
-        let listed = matches!(seeds, Seeds::Listed(_) | Seeds::Timed(_));
         let ids = match seeds {
             Seeds::Split(split) => {
                 let nodes = graph.split_nodes(node_type, split);
@@ -72,7 +74,7 @@ impl DistNeighborLoader {
             });
         }
         let mut plan = SeedPlan::new(ids.len(), listed, Shuffle::List, &config, graph, world);
-        let agreed = plan.agree(config.even_batches, listed.then(|| SharedValue::new("seeds", &ids)), world)?;
+        let agreed = plan.agree(config.even_batches, world)?;
         let seeds = Arc::new(ids);
         let cache = config.cache.clone();
         let batches = NodeBatches { sampler, node_type, seeds, wanted: config.wanted, cache, rows: Vec::new() };

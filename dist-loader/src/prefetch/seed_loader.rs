@@ -151,7 +151,7 @@ impl<S: SeedBatches> SeedLoader<S> {
         let num_groups = self.sampler().node().num_seed_groups();
         let left = cells.rest(whole, epoch, num_groups, before);
         let mut rest = whole.rest(left, before);
-        let agreed = rest.agree(whole.even_steps.is_some(), None, world)?;
+        let agreed = rest.agree(whole.even_steps.is_some(), world)?;
         let plan = PlannedSeeds { plan: Arc::new(rest), num_steps: agreed.num_steps };
         let maker = PlannedBatches { seeds: seeds.clone(), plan, limits: *limits };
         Ok(Self { loader: self.loader.with_maker(maker), total_seeds: agreed.total_seeds })

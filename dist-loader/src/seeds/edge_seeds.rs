@@ -1,7 +1,7 @@
 //! Seed edges of a rank's batches.
 
+use crate::agreement::SharedSettings;
 use crate::error::LoaderError;
-use crate::seeds::agreement::SharedValue;
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, SampleError};
@@ -22,6 +22,25 @@ pub enum EdgeSeeds {
     /// A list of edges in global ids, the same on every rank. Batch `k` is the `k`-th stretch of the list, and rank `k`
     /// modulo the world size makes it.
     Listed(Vec<SeedEdge>),
+}
+
+impl EdgeSeeds {
+    pub(crate) fn are_listed(&self) -> bool {
+        matches!(self, Self::Listed(_))
+    }
+
+    /// Adds the source of the edges to the settings of a loader.
+    pub(crate) fn describe(&self, settings: SharedSettings) -> SharedSettings {
+        match self {
+            Self::Split(split, edge_types) => {
+                settings.with("seeds", format!("the split {}", split.name())).with("edge_types", edge_types)
+            }
+            Self::Labeled(split, edge_type) => {
+                settings.with("seeds", format!("the labeled edges of {}", split.name())).with("edge_types", [edge_type])
+            }
+            Self::Listed(edges) => settings.with_list("seeds", edges),
+        }
+    }
 }
 
 /// A seed edge of a batch, in global ids.
@@ -115,14 +134,6 @@ impl EdgeIndex {
         match self {
             Self::Listed(edges) => edges.len(),
             Self::Parts { sections, .. } => sections.last().map_or(0, |section| section.positions.end),
-        }
-    }
-
-    /// Describes listed edges, which must be the same on all ranks.
-    pub(crate) fn list(&self) -> Option<SharedValue> {
-        match self {
-            Self::Listed(edges) => Some(SharedValue::new("seeds", edges)),
-            Self::Parts { .. } => None,
         }
     }
 

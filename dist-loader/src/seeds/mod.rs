@@ -1,6 +1,5 @@
 //! The seeds of an epoch, their order, and the seeds that are left after an interruption.
 
-pub(crate) mod agreement;
 pub(crate) mod edge_ends;
 pub(crate) mod edge_seeds;
 pub(crate) mod epoch_segment;

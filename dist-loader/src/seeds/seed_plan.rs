@@ -1,8 +1,8 @@
 //! Seeds of a rank's batches.
 
+use crate::agreement::SharedSettings;
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
-use crate::seeds::agreement::SharedValue;
 use crate::seeds::epoch_segment::EpochSegment;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{BatchKey, DistGraph};
@@ -27,6 +27,23 @@ pub enum Seeds {
     Timed(Vec<(u32, i64)>),
     /// The nodes of [`Seeds::Owned`], all at this time, for temporal sampling.
     OwnedAt(i64),
+}
+
+impl Seeds {
+    pub(crate) fn are_listed(&self) -> bool {
+        matches!(self, Self::Listed(_) | Self::Timed(_))
+    }
+
+    /// Adds the source of the seeds to the settings of a loader.
+    pub(crate) fn describe(&self, settings: SharedSettings) -> SharedSettings {
+        match self {
+            Self::Split(split) => settings.with("seeds", format!("the split {}", split.name())),
+            Self::Owned => settings.with("seeds", "all nodes"),
+            Self::OwnedAt(time) => settings.with("seeds", format!("all nodes at the time {time}")),
+            Self::Listed(ids) => settings.with_list("seeds", ids),
+            Self::Timed(timed) => settings.with_list("seeds", timed),
+        }
+    }
 }
 
 /// The division of seeds into the batches of one rank. A seed is a position in a list of `len` seeds.
@@ -137,24 +154,8 @@ impl SeedPlan {
         }
     }
 
-    /// Agrees with all ranks on the number of steps, and sums up the seeds. `list` describes listed seeds.
-    ///
-    /// # Errors
-    /// [`LoaderError::Config`] if the ranks have other settings or lists, whose stretches would not make up one list.
-    pub(crate) fn agree(
-        &mut self,
-        even_batches: bool,
-        list: Option<SharedValue>,
-        world: &mut ProcessGroup,
-    ) -> Result<Agreed, LoaderError> {
-        let values = [
-            // The batches of a rank's own seeds may have a size of their own.
-            SharedValue::new("batch size", self.listed.then_some(self.batch_size)),
-            SharedValue::new("shuffle", self.shuffle.is_some()),
-            SharedValue::new("seed", self.seed),
-            list.unwrap_or(SharedValue::new("seeds", ())),
-        ];
-        SharedValue::check(&values, world)?;
+    /// Agrees with all ranks on the number of steps, and sums up the seeds. The ranks have agreed on their settings.
+    pub(crate) fn agree(&mut self, even_batches: bool, world: &mut ProcessGroup) -> Result<Agreed, LoaderError> {
         let mut steps = [self.num_batches() as u64];
         world.all_reduce(&mut steps, ReduceOp::Max)?;
         let num_steps = steps[0] as usize;

@@ -8,6 +8,7 @@ use crate::batch::subgraph::SampledSubgraph;
 use crate::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
 use crate::config::node_fields::EdgeFields;
+use crate::config::num_neighbors::NumNeighbors;
 use crate::config::sampler_config::SamplerConfig;
 use crate::config::sampling_policy::{SamplingPolicy, Temporal};
 use crate::dist_graph::DistGraph;
@@ -108,6 +109,22 @@ impl DistNeighborSampler {
             clock,
             is_too_large: AtomicBool::new(false),
         })
+    }
+
+    /// Returns the configuration, with the fan-outs of each edge type and without what has no effect.
+    pub fn config(&self) -> SamplerConfig {
+        let SamplingPolicy { replace, weighted, temporal, labor, isolated } = self.rule;
+        SamplerConfig {
+            num_neighbors: NumNeighbors::of_types(self.graph.part().meta(), &self.fanouts),
+            replace,
+            weighted,
+            labor,
+            temporal,
+            disjoint: self.disjoint,
+            isolated,
+            edge_attributes: self.edge_attributes,
+            positions: self.positions,
+        }
     }
 
     /// Returns the settings that matter to a neighborhood.

@@ -3,6 +3,7 @@
 use crate::config::fan_out::{Fanout, parse_num_neighbors};
 use edgecut_graph::{EdgeTypeMeta, Meta, named_values};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::str::FromStr;
 
 /// The number of in-neighbors to draw per node, by hop and edge type. Lists start with the hop nearest to the seeds.
@@ -71,6 +72,26 @@ impl FromStr for NumNeighbors {
     }
 }
 
+impl fmt::Display for NumNeighbors {
+    /// Writes the form that is parsed, with edge types in the order of their names.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut entries: Vec<String> =
+            self.named.iter().map(|(name, fanouts)| format!("{name}={}", as_text(fanouts))).collect();
+        entries.sort_unstable();
+        entries.extend(self.others.as_deref().map(as_text));
+        f.write_str(&entries.join(";"))
+    }
+}
+
+/// Returns the full name of an edge type.
+fn triple(e: &EdgeTypeMeta) -> String {
+    format!("{}__{}__{}", e.src_type, e.relation, e.dst_type)
+}
+
+fn as_text(fanouts: &[Fanout]) -> String {
+    fanouts.iter().map(Fanout::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// Returns true for a list of numbers. Numbers out of range count, so that parsing them names the fan-out and not the
 /// edge type.
 fn looks_like_fan_outs(text: &str) -> bool {
@@ -114,12 +135,24 @@ impl NumNeighbors {
         self.others.iter().map(Vec::len).chain(self.named.iter().map(|(_, fanouts)| fanouts.len()))
     }
 
+    /// Makes the fan-outs of a graph from `[hop][edge type]`: one list if all edge types have the same one.
+    pub(crate) fn of_types(meta: &Meta, by_hop: &[Vec<Fanout>]) -> Self {
+        let num_types = meta.edge_types.len();
+        let lists: Vec<Vec<Fanout>> =
+            (0..num_types).map(|e| by_hop.iter().map(|fanouts| fanouts[e]).collect()).collect();
+        if let Some((first, others)) = lists.split_first()
+            && others.iter().all(|list| list == first)
+        {
+            return first.clone().into();
+        }
+        Self { others: None, named: meta.edge_types.iter().map(triple).zip(lists).collect() }
+    }
+
     /// Returns the fan-outs for a graph as `[hop][edge type]`.
     ///
     /// # Errors
     /// A message about a name that no edge type has, or an edge type without a fan-out.
     pub(crate) fn of_graph(&self, meta: &Meta) -> Result<Vec<Vec<Fanout>>, String> {
-        let triple = |e: &EdgeTypeMeta| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type);
         let all = || meta.edge_types.iter().map(triple).collect::<Vec<_>>().join(", ");
         let has_name = |e: &EdgeTypeMeta, name: &str| triple(e) == name || e.relation == name;
         if let Some((name, _)) = self.named.iter().find(|(name, _)| !meta.edge_types.iter().any(|e| has_name(e, name)))
@@ -180,6 +213,10 @@ mod tests {
         assert_eq!(found[1][..4], [All, Count(8), Count(8), Count(4)]);
         let same: NumNeighbors = vec![Count(2)].into();
         assert_eq!(same.of_graph(&meta()).unwrap(), [[Count(2); 6]]);
+        assert_eq!(NumNeighbors::of_types(&meta(), &[vec![Count(2); 6]]), same);
+        let written = NumNeighbors::of_types(&meta(), &found);
+        assert_eq!(written.of_graph(&meta()).unwrap(), found);
+        assert_eq!(written.to_string().parse::<NumNeighbors>().unwrap().of_graph(&meta()).unwrap(), found);
         let others_draw_nothing: NumNeighbors = "e0=3,3;0,0".parse().unwrap();
         assert_eq!(
             others_draw_nothing.of_graph(&meta()).unwrap()[1],
