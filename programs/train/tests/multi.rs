@@ -337,6 +337,11 @@ fn thresholds_and_temperatures_of_targets_are_chosen_on_their_validation_nodes_a
     }
 }
 
+/// Returns the names of the positive classes of two targets.
+fn positive_classes(result: &Value) -> [Value; 2] {
+    [0, 1].map(|at| result["targets"][at]["positive_class"].clone())
+}
+
 #[test]
 fn either_of_two_classes_of_a_target_is_the_positive_one() {
     let folder = Folder::new();
@@ -352,6 +357,12 @@ fn either_of_two_classes_of_a_target_is_the_positive_one() {
     let (_, result) = train_on("multi", &parts, &folder.join("metrics"), &flags);
     let decisions = [0, 1].map(|at| &result["targets"][at]["decision"]);
     assert!(decisions[0].is_null() && decisions[1]["positive_class"] == 0, "{result}");
+    assert_eq!(positive_classes(&result), ["yes", "blue"]);
+    let report = folder.join("report.html");
+    succeeded(run(program().arg("report").arg(folder.join("metrics")).arg("--out").arg(&report)));
+    let page = std::fs::read_to_string(report).expect("the report");
+    assert!(page.contains("<dt>Test item average precision of blue</dt>"), "{page}");
+    assert!(page.contains("<dd>positive class blue, temperature 1.0000</dd>"), "{page}");
     // The class of the model counts, unless the flag names another one.
     let mut scores = Vec::new();
     let mut is_blue = Vec::new();
@@ -362,6 +373,16 @@ fn either_of_two_classes_of_a_target_is_the_positive_one() {
         let evaluated = json_of(run(command.args(["--target-metric", &metric]).args(flags)));
         scores.push(number_of(&evaluated["targets"][1], "test_metric"));
         is_blue.push(evaluated["targets"][1]["decision"]["positive_class"] == 0);
+        assert_eq!(positive_classes(&evaluated), ["yes", if flags.is_empty() { "blue" } else { "red" }]);
+    }
+    let mut command = program();
+    command.args(["multi", "--load-model"]).arg(&model).arg("--dataset-root-dir").arg(&parts);
+    let output = succeeded(run(command.args(["--target-metric", &format!("item={precision}")])));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for line in
+        [format!("item: validation {precision} of blue "), "item: positive class blue, temperature 1.0000".into()]
+    {
+        assert!(printed.contains(&line), "{line} in {printed}");
     }
     let of_blue = number_of(&result["targets"][1]["test_metrics"], precision);
     assert!((scores[0] - of_blue).abs() < 1e-5, "{scores:?} {result}");

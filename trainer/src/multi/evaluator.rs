@@ -43,6 +43,9 @@ pub struct MultiResult {
 pub struct TargetResult {
     /// The name of the target.
     pub target: String,
+    /// The name of the positive one of its two classes, if these have names, which only programs know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positive_class: Option<String>,
     /// The scores of the selected model.
     #[serde(flatten)]
     pub result: SeedResult,
@@ -225,7 +228,7 @@ impl<B: GnnBackend> Evaluator<B, Network<B>> for MultiEvaluator<B> {
         for (head, (_, test)) in self.heads.iter().zip(test.targets) {
             let (_, valid) = valid.next().unwrap_or_default();
             let result = SeedResult::new(best_epoch, head.objective.metrics.first(), valid, test);
-            targets.push(TargetResult { target: head.name().to_owned(), result });
+            targets.push(TargetResult { target: head.name().to_owned(), positive_class: None, result });
         }
         MultiResult { best_epoch, targets }
     }

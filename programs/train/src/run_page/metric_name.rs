@@ -46,6 +46,11 @@ impl MetricName {
         Self { target: Some(target.to_owned()), ..metric.into() }
     }
 
+    /// Returns the target, if the model has several.
+    pub(crate) fn target(&self) -> Option<&str> {
+        self.target.as_deref()
+    }
+
     /// Returns true for the accuracy of a model with one target.
     pub(crate) fn is_accuracy(&self) -> bool {
         self.target.is_none() && matches!(self.kind, Kind::OfSeeds(metric) if metric.name() == "accuracy")
@@ -64,7 +69,7 @@ impl MetricName {
     /// Returns the end of the name of a metric that scores the positive one of two classes, which is named if it has a name.
     pub(crate) fn of_class(&self, positive: Option<&str>) -> String {
         match (&self.kind, positive) {
-            (Kind::OfSeeds(metric), Some(class)) if self.target.is_none() && metric.is_of_class() => {
+            (Kind::OfSeeds(metric), Some(class)) if metric.is_of_class() => {
                 format!(" of {class}")
             }
             _ => String::new(),
@@ -160,8 +165,9 @@ mod tests {
             assert_eq!((metric.label().as_str(), metric.unit(), &*metric.to_string()), (label, unit, name));
             assert_eq!(metric.shown(Some(0.5)), value);
         }
-        let ends = ["roc-auc", "macro-f1", "mrr"].map(|name| MetricName::of(name).of_class(Some("a")));
-        assert_eq!(ends, [" of a", "", ""]);
+        let ends = ["roc-auc", "macro-f1", "mrr", "n:y roc-auc"].map(|name| MetricName::of(name).of_class(Some("a")));
+        assert_eq!(ends, [" of a", "", "", " of a"]);
+        assert_eq!(["roc-auc", "n:y roc-auc"].map(MetricName::of).map(|name| name.target().is_some()), [false, true]);
         for metric in Metric::all() {
             assert!(!metric.label().contains('-'), "{metric}");
             let of_target = MetricName::of_target("a b", metric);

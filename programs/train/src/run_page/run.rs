@@ -282,11 +282,9 @@ impl Run {
     pub(super) fn results(&self) -> Vec<(String, String)> {
         let mut pairs = self.scores();
         for (target, result) in self.result_by_target() {
-            if let Some(decision) = result.get("decision").and_then(|json| Decision::deserialize(json).ok()) {
-                pairs.push((
-                    capitalized(&of_target(target, "decision")),
-                    decision_words(&decision, self.positive_class().as_deref()),
-                ));
+            if let Some(decision) = decision_of(result) {
+                let words = decision_words(&decision, self.positive_class(result).as_deref());
+                pairs.push((capitalized(&of_target(target, "decision")), words));
             }
         }
         match self.best_epoch() {
@@ -303,14 +301,20 @@ impl Run {
         pairs
     }
 
-    /// Returns the thresholds and the temperature of the result.
-    fn decision(&self) -> Option<Decision> {
-        self.result.get("decision").and_then(|json| Decision::deserialize(json).ok())
+    /// Returns the name of the positive one of two classes in a part of the result, if it has one.
+    fn positive_class(&self, result: &Map<String, Value>) -> Option<String> {
+        // The results of several targets name it.
+        let named = result.get("positive_class").and_then(Value::as_str).map(str::to_owned);
+        named.or_else(|| positive_class_name(decision_of(result).as_ref(), Some(&self.classes)))
     }
 
-    /// Returns the name of the positive one of two classes, if it has one.
-    fn positive_class(&self) -> Option<String> {
-        positive_class_name(self.decision().as_ref(), Some(&self.classes))
+    /// Returns the end of the name of a metric of the result: the positive one of two classes, if it has a name.
+    fn end_of_name(&self, metric: &MetricName) -> String {
+        let results = self.result_by_target();
+        match results.iter().find(|(target, _)| self.has_ended() && *target == metric.target()) {
+            Some((_, result)) => metric.of_class(self.positive_class(result).as_deref()),
+            None => String::new(),
+        }
     }
 
     fn last_epoch(&self) -> u64 {
@@ -337,9 +341,8 @@ impl Run {
             }
         }
         let mut pairs = Vec::new();
-        let positive = self.positive_class().filter(|_| self.has_ended());
         for metric in metrics {
-            let of_class = metric.of_class(positive.as_deref());
+            let of_class = self.end_of_name(&metric);
             for (split, scores) in &splits {
                 if let Some((_, value)) = scores.iter().find(|(other, _)| *other == metric) {
                     pairs.push((format!("{split} {}{of_class}", metric.label()), metric.shown(Some(*value))));
@@ -478,6 +481,11 @@ fn values_by_metric(target: Option<&str>, object: Option<&Value>) -> Vec<(Metric
         }
     }
     values
+}
+
+/// Returns the thresholds and the temperature in a part of a result.
+fn decision_of(result: &Map<String, Value>) -> Option<Decision> {
+    result.get("decision").and_then(|json| Decision::deserialize(json).ok())
 }
 
 /// Returns a name with the target before it, if there are several targets.
@@ -619,7 +627,7 @@ mod tests {
             "event": "result", "best_epoch": 0, "targets": [
                 { "target": "user:spend", "metric": "rmse", "valid_acc": null, "test_acc": null, "decision": null,
                   "valid_metrics": { "rmse": 58.0883 }, "test_metrics": { "rmse": 60.25 } },
-                { "target": "user:churn", "metric": "roc-auc", "valid_acc": 0.5, "test_acc": 0.25,
+                { "target": "user:churn", "positive_class": "yes", "metric": "roc-auc", "valid_acc": 0.5, "test_acc": 0.25,
                   "valid_metrics": { "roc-auc": 0.75 }, "test_metrics": { "roc-auc": 0.625 },
                   "decision": { "logit_thresholds": [0.0], "temperature": 2.0 } },
             ],
@@ -629,9 +637,9 @@ mod tests {
             ("Validation user:spend RMSE", "58.0883"),
             ("Test user:churn accuracy", "25.00 %"),
             ("Validation user:churn accuracy", "50.00 %"),
-            ("Test user:churn ROC AUC", "62.50 %"),
-            ("Validation user:churn ROC AUC", "75.00 %"),
-            ("User:churn decision", "threshold 0.5000, temperature 2.0000"),
+            ("Test user:churn ROC AUC of yes", "62.50 %"),
+            ("Validation user:churn ROC AUC of yes", "75.00 %"),
+            ("User:churn decision", "threshold 0.5000 of yes, temperature 2.0000"),
         ];
         for (line, expected) in [(nodes, &of_nodes[..]), (links, &of_links), (folds, &of_folds), (targets, &of_targets)]
         {

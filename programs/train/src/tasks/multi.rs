@@ -22,7 +22,8 @@ use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
 use edgecut_trainer::metrics::{Metric, MetricList, Threshold};
 use edgecut_trainer::model_file::{ReadData, TrainedOn};
 use edgecut_trainer::multi::{
-    MultiPrediction, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel,
+    MultiModelConfig, MultiPrediction, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel,
+    TargetResult,
 };
 use edgecut_trainer::{Compiles, EpochReport, ScoringConfig, TrainingBackend};
 use serde::Serialize;
@@ -313,7 +314,9 @@ impl TaskProgram for MultiTask {
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<MultiResult> {
-        Ok(<B as Compiles<MultiPrediction>>::train(run.data, run.config, run.world, run.device, run.observer)?.result)
+        let TaskRun { args, data, .. } = run;
+        let trained = <B as Compiles<MultiPrediction>>::train(data, run.config, run.world, run.device, run.observer)?;
+        with_class_names(trained.result, args.own.dataset_root_dir(), data.part().meta())
     }
 
     fn reads(_outputs: Option<OutputKind>) -> ReadData {
@@ -365,8 +368,21 @@ impl TaskProgram for MultiTask {
         check_flags(&args.given, saved.path, &settings)?;
         args.choose_neighbors_of(saved, &mut config.training, data, world);
         args.adopt_sampler(saved, open.outputs, &mut config.training, data, world)?;
-        Ok(<B as Compiles<MultiPrediction>>::evaluate(data, config, open.trained(), world, device)?)
+        let evaluated = <B as Compiles<MultiPrediction>>::evaluate(data, config, open.trained(), world, device)?;
+        with_class_names(evaluated, root, data.part().meta())
     }
+}
+
+/// Returns the result with the names of the positive classes, if the tables of the graph have names.
+fn with_class_names(mut result: MultiResult, root: Option<&Path>, meta: &Meta) -> anyhow::Result<MultiResult> {
+    let labels = TargetLabel::all(meta);
+    for of_target in &mut result.targets {
+        let Some(label) = labels.iter().find(|label| label.is_named(&of_target.target)) else { continue };
+        if let Some(names) = names_of_classes(root, meta, label)? {
+            of_target.positive_class = positive_class_name(of_target.result.decision.as_ref(), Some(&names));
+        }
+    }
+    Ok(result)
 }
 
 /// Returns the labels of the targets of a training, in the order of the flags, out of the labels of a graph that are together.
@@ -405,18 +421,15 @@ impl Outcome for MultiResult {
             return Ok(());
         }
         let best = if self.best_epoch > 0 { format!(" (epoch {})", self.best_epoch) } else { String::new() };
-        for of_target in &self.targets {
-            for (metric, valid) in of_target.result.valid_metrics.iter() {
-                let test = of_target.result.test_metrics.get(metric);
-                let [valid, test] = [valid, test].map(|value| metric.shown(value));
-                result!("{}: validation {metric} {valid}, test {metric} {test}{best}", of_target.target)?;
+        for TargetResult { target, positive_class, result } in &self.targets {
+            let positive = positive_class.clone().or_else(|| positive_class_name(result.decision.as_ref(), None));
+            for (metric, valid) in result.valid_metrics.iter() {
+                let [valid, test] = [valid, result.test_metrics.get(metric)].map(|value| metric.shown(value));
+                let metric = format!("{metric}{}", MetricName::from(metric).of_class(positive.as_deref()));
+                result!("{target}: validation {metric} {valid}, test {metric} {test}{best}")?;
             }
-            if let Some(decision) = &of_target.result.decision {
-                result!(
-                    "{}: {}",
-                    of_target.target,
-                    decision_words(decision, positive_class_name(Some(decision), None).as_deref())
-                )?;
+            if let Some(decision) = &result.decision {
+                result!("{target}: {}", decision_words(decision, positive.as_deref()))?;
             }
         }
         Ok(())
