@@ -34,6 +34,7 @@ impl Part {
                 src_type,
                 relation: &t.relation,
                 dst_type,
+                reverses: Vec::new(),
                 held_out: [
                     of_parts().map(|edges| &edges.held_out.valid).collect(),
                     of_parts().map(|edges| &edges.held_out.test).collect(),

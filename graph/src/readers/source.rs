@@ -52,6 +52,9 @@ pub struct DatasetSource {
     /// The treatment of held-out edges that are also training edges, and of nodes in two splits. With `to_undirected`,
     /// an edge and its reverse are the same edge.
     pub overlap: OverlapPolicy,
+    /// Pairs of edge types, by full names or relations, that are each other's reverse, in addition to those named with
+    /// `rev_`. Held-out edges of one are compared with training edges of the other.
+    pub reverse_types: Vec<(String, String)>,
     /// The options for generating `fake` and `fake-hetero`.
     pub fake: FakeOptions,
     /// The place for arrays with a row per edge, and for arrays of a type that is converted.
@@ -71,6 +74,7 @@ impl DatasetSource {
             split_nodes: None,
             hold_out_edges: None,
             overlap: OverlapPolicy::default(),
+            reverse_types: Vec::new(),
             fake: FakeOptions::default(),
             space: Workspace::default(),
         }
@@ -233,11 +237,11 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys)
 
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
 fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
-    let settled = source.overlap.settle(&dataset.overlaps(), source.to_undirected);
+    let settled = source.overlap.settle(&dataset.overlaps_with(&source.reverse_types), source.to_undirected);
     let SettledOverlaps { removes, warnings } =
         settled.map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
     if removes {
-        dataset.remove_overlaps(&source.space, source.to_undirected)?;
+        dataset.remove_overlaps(&source.space, source.to_undirected, &source.reverse_types)?;
     }
     Ok(warnings)
 }

@@ -257,6 +257,7 @@ impl<'a> TypeEdges<'a> {
             src_type: self.src_type(),
             relation: &self.of_type.relation,
             dst_type: self.dst_type(),
+            reverses: Vec::new(),
             held_out: [vec![&self.held_out.valid], vec![&self.held_out.test]],
             has_times: self.of_type.has_times,
             train: Box::new(move |visit| {

@@ -166,6 +166,11 @@ fn export_papers(graph: &Dataset, dataset: &Path) {
         let folder = dataset.join("edges").join(format!("{src_type}__{}__{dst_type}", edges.relation));
         std::fs::create_dir_all(&folder).expect("a folder");
         let EdgeData { src, dst, held_out: HeldOutEdges { valid, test }, .. } = edges;
+        for (name, times) in [("", &edges.attributes.times), ("val_", &valid.times), ("test_", &test.times)] {
+            if let Some(times) = times.as_ref().filter(|times| !times.is_empty()) {
+                write_npy(&folder.join(format!("{name}edge_time.npy")), &[times.len()], times).expect("times");
+            }
+        }
         for (name, src, dst) in [("", src, dst), ("val_", &valid.src, &valid.dst), ("test_", &test.src, &test.dst)] {
             let ends: Vec<i64> = src.iter().chain(dst.iter()).map(|&node| i64::from(node)).collect();
             let path = folder.join(format!("{name}edge_index.npy"));
@@ -199,11 +204,25 @@ fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
     succeeded(link(&leaking.path, 2, &plain));
     succeeded(link(&written_by(&papers(false, false), 2).path, 2, &declared));
     // The same nodes may meet again at other times.
-    succeeded(link(&written_by(&papers(true, true), 2).path, 2, &declared));
+    let mut timed = papers(true, true);
+    let leaking = written_by(&timed, 2);
+    for nproc in [1, 2, 4] {
+        assert!(error_of(&link(&leaking.path, nproc, &declared)).contains(expected));
+    }
+    timed.edge_types[1].attributes.times = Some(vec![4; 400].into());
+    for nproc in [1, 2, 4] {
+        succeeded(link(&written_by(&timed, 2).path, nproc, &declared));
+    }
     let folder = Folder::new();
     let dataset = folder.join("papers");
     export_papers(&papers(true, false), &dataset);
-    assert!(error_of(&link(&dataset, 2, &declared)).contains(expected));
+    let expected = format!(
+        "edge type author__writes__paper: {valid} of {valid} validation edges are training edges of the reverse type, \
+         {test} of {test} test edges are training edges of the reverse type"
+    );
+    let expected = expected.as_str();
+    let error = error_of(&link(&dataset, 2, &declared));
+    assert!(error.contains(expected) && error.contains("--overlap remove"), "{error}");
     let model = folder.path().join("model.safetensors");
     let allowed = [&declared[..], &["--overlap", "allow"]].concat();
     succeeded(link(&dataset, 2, &[&allowed[..], &["--save-model", text(&model)]].concat()));
@@ -215,6 +234,38 @@ fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
     let allowed = folder.join("allowed");
     partition(&papers(true, false), &options, &allowed, &()).expect("parts");
     succeeded(link(&allowed, 2, &declared));
+}
+
+#[test]
+fn held_out_edges_are_removed_from_a_declared_reverse_type() {
+    let folder = Folder::new();
+    let flags = ["--model", "embedding", "--num-epochs", "1", "--overlap", "remove"];
+    let declared = [&flags[..], &["--reverse-types", "writes=written_by"]].concat();
+    for timed in [false, true] {
+        let graph = papers(true, timed);
+        let dataset = folder.join(format!("papers {timed}"));
+        export_papers(&graph, &dataset);
+        let HeldOutEdges { valid, test } = &graph.edge_types[0].held_out;
+        let [valid, test] = [valid.src.len(), test.src.len()];
+        let removed = format!(
+            "removed overlaps: edge type author__writes__paper: {valid} of {valid} validation edges are training edges of the \
+             reverse type, {test} of {test} test edges are training edges of the reverse type"
+        );
+        for nproc in [1, 2, 3] {
+            let output = succeeded(link(&dataset, nproc, &declared));
+            let text = stderr(&output);
+            assert!(text.contains(&removed), "{removed} in {text}");
+            let left = format!("200 nodes and {} edges", 800 - 2 * (valid + test));
+            assert!(text.contains(&left), "{left} in {text}");
+        }
+        assert!(!stderr(&succeeded(link(&dataset, 1, &flags))).contains("removed overlaps"));
+    }
+    // At other times, the edges of the reverse type are other edges.
+    let mut graph = papers(true, true);
+    graph.edge_types[1].attributes.times = Some(vec![4; 400].into());
+    let dataset = folder.join("papers at other times");
+    export_papers(&graph, &dataset);
+    assert!(!stderr(&succeeded(link(&dataset, 2, &declared))).contains("removed overlaps"));
 }
 
 #[test]

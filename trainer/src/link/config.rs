@@ -38,7 +38,7 @@ settings! {
         /// edges, and with --load-model those of the training]
         pub edge_types: Vec<String> = Vec::new() => Flag::new("LIST");
         /// Pairs of edge types that are the reverse of each other: ONE=OTHER, separated by commas. NAME and rev_NAME are
-        /// always paired. Message passing excludes the seed edges of a batch and their reverses
+        /// always paired. Message passing excludes the seed edges of a batch and their reverses. --overlap compares the types
         pub reverse_types: Vec<(String, String)> = Vec::new() => Flag::new("LIST").checked(is_pair);
         /// Decoder that scores a pair of nodes, with settings as in NAME:SETTING=VALUE,SETTING=VALUE
         pub decoder: DecoderKind = DecoderKind::Dot(Dot {}) => Flag::new("NAME[:SETTINGS]");

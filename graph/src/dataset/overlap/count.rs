@@ -1,7 +1,7 @@
 //! Counting overlaps.
 
 use super::overlaps::{EdgeOverlap, NodeOverlap, Overlaps};
-use super::typed_edges::{TypedEdges, is_declared_reverse};
+use super::typed_edges::{TypedEdges, is_name};
 use crate::dataset::held_out_index::{Candidate, HeldOutIndex, IN_REVERSE_TYPE, MIRRORED, SAME};
 use crate::dataset::{Dataset, NodeData, Split, Splits};
 use crate::parallel;
@@ -22,19 +22,25 @@ impl Dataset {
     /// # Ok::<(), edgecut_graph::GraphError>(())
     /// ```
     pub fn overlaps(&self) -> Overlaps {
+        self.overlaps_with(&[])
+    }
+
+    /// Counts overlaps as [`Dataset::overlaps`] does, also with the edge types in pairs that are each other's reverse.
+    pub(crate) fn overlaps_with(&self, reverse_types: &[(String, String)]) -> Overlaps {
         let labels = self.node_types.iter().flat_map(NodeData::by_label);
         let node_types = labels.map(|nodes| NodeOverlap::count(&nodes.shown_name(), &nodes.splits));
         let node_types = node_types.filter(NodeOverlap::is_some).collect();
-        Overlaps { node_types, edge_types: count_edge_overlaps(&self.typed_edges()) }
+        Overlaps { node_types, edge_types: count_edge_overlaps(&self.typed_edges(reverse_types)) }
     }
 
     /// Returns the edge types in the form in which overlaps are counted and removed.
-    pub(super) fn typed_edges(&self) -> Vec<TypedEdges<'_>> {
+    pub(super) fn typed_edges<'a>(&'a self, reverse_types: &'a [(String, String)]) -> Vec<TypedEdges<'a>> {
         let typed = self.edge_types.iter().map(|edges| TypedEdges {
             name: self.edge_type_name(edges),
             src_type: edges.src_type,
             relation: &edges.relation,
             dst_type: edges.dst_type,
+            reverses: declared_reverses(&self.edge_type_name(edges), &edges.relation, reverse_types),
             held_out: [vec![&edges.held_out.valid], vec![&edges.held_out.test]],
             has_times: edges.attributes.times.is_some(),
             train: Box::new(|visit| {
@@ -50,6 +56,19 @@ impl Dataset {
         });
         typed.collect()
     }
+}
+
+/// Returns the names that are paired with a type.
+fn declared_reverses<'a>(name: &str, relation: &str, reverse_types: &'a [(String, String)]) -> Vec<&'a str> {
+    let mut reverses = Vec::new();
+    for (one, other) in reverse_types {
+        for (setting, reverse) in [(one, other), (other, one)] {
+            if is_name(setting, name, relation) {
+                reverses.push(reverse.as_str());
+            }
+        }
+    }
+    reverses
 }
 
 /// Counts the overlaps of each edge type, and returns those with an overlap. `types` are all edge types of a graph.
@@ -69,7 +88,7 @@ impl TypedEdges<'_> {
                 index.mark(edge.reversed(), MIRRORED);
             }
         });
-        for other in types.iter().filter(|other| is_declared_reverse(self.relation(), other.relation())) {
+        for other in types.iter().filter(|other| self.is_reverse_of(other)) {
             (other.train)(&|edge: Candidate| index.mark(edge.reversed(), IN_REVERSE_TYPE));
         }
         let [valid_in_test, mirrored] = index.valid_in_test();

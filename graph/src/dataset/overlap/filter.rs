@@ -1,6 +1,6 @@
 //! The choice of the edges that a removal of overlaps removes.
 
-use super::typed_edges::{TypedEdges, is_declared_reverse};
+use super::typed_edges::TypedEdges;
 use crate::EdgeTypeId;
 use crate::dataset::held_out_index::{Candidate, HeldOutIndex};
 
@@ -22,9 +22,8 @@ impl OverlapFilter {
         let mut reverses = Vec::with_capacity(types.len());
         let mut mirrors = Vec::with_capacity(types.len());
         for edges in types {
-            let of_type = (0..types.len()).filter(|&other| {
-                is_declared_reverse(edges.relation(), types[other].relation()) && !indices[other].is_empty()
-            });
+            let of_type =
+                (0..types.len()).filter(|&other| edges.is_reverse_of(&types[other]) && !indices[other].is_empty());
             reverses.push(of_type.collect());
             // The reverse of an edge can only equal another edge of the type if both ends have the same node type.
             mirrors.push(undirected && edges.src_type == edges.dst_type);

@@ -38,8 +38,8 @@ pub struct EdgeOverlap {
     /// The number of held-out edges whose reverse is a training edge of the same type. In a directed graph the reverse
     /// is a separate edge; in an undirected graph it is the same edge.
     pub mirrored_in_train: [u64; 2],
-    /// The number of held-out edges whose reverse is a training edge of the type declared as reverse by the prefix
-    /// `rev_`.
+    /// The number of held-out edges whose reverse is a training edge of the type declared as reverse, by the prefix
+    /// `rev_` or by settings.
     pub in_reverse_type: [u64; 2],
     /// The number of held-out edges whose ends are joined by training edges, but only at other times.
     pub at_other_times: [u64; 2],

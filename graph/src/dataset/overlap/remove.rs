@@ -30,8 +30,8 @@ fn ids_not_in(ids: &[u32], others: [&[u32]; 2]) -> Buffer<u32> {
 impl Dataset {
     /// Removes overlaps between splits and between training and held-out edges:
     ///
-    /// * Training edges that are held out, or whose reverse is held out in the type that `rev_` declares as the
-    ///   reverse.
+    /// * Training edges that are held out, or whose reverse is held out in the type that `rev_` or a pair of
+    ///   `reverse_types` declares as the reverse.
     /// * Validation edges that are also test edges.
     /// * Nodes in two splits, which stay only in the last of them.
     ///
@@ -40,13 +40,18 @@ impl Dataset {
     ///
     /// # Errors
     /// [`GraphError::Scratch`].
-    pub(crate) fn remove_overlaps(&mut self, space: &Workspace, undirected: bool) -> Result<(), GraphError> {
+    pub(crate) fn remove_overlaps(
+        &mut self,
+        space: &Workspace,
+        undirected: bool,
+        reverse_types: &[(String, String)],
+    ) -> Result<(), GraphError> {
         for nodes in &mut self.node_types {
             nodes.splits.keep_last();
             nodes.more_labels.iter_mut().for_each(|label| label.splits.keep_last());
         }
         // All types are indexed before any is changed, since a type is compared with the held-out edges of its reverse.
-        let filter = OverlapFilter::new(&self.typed_edges(), undirected);
+        let filter = OverlapFilter::new(&self.typed_edges(reverse_types), undirected);
         for (at, edges) in (0..).map(EdgeTypeId).zip(&mut self.edge_types) {
             if !filter.concerns(at) {
                 continue;

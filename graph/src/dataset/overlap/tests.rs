@@ -72,7 +72,7 @@ proptest! {
         }
         dataset.edge_types[0].attributes.weights =
             Some((0..train_pairs.len()).map(|at| at as f32).collect::<Vec<_>>().into());
-        dataset.remove_overlaps(&Workspace::default(), undirected).unwrap();
+        dataset.remove_overlaps(&Workspace::default(), undirected, &[]).unwrap();
         prop_assert!(dataset.overlaps().leaks(undirected).is_empty());
         let is_held_out = |pair: &(u32, u32)| valid.contains(pair) || test.contains(pair);
         let kept = train_pairs.iter().copied().enumerate().filter(|(_, pair)| {
@@ -99,10 +99,37 @@ fn the_declared_reverse_type_is_compared_too() {
     let leaks = overlaps.leaks(false);
     assert_eq!(leaks.len(), 1);
     assert!(leaks[0].contains("1 of 2 validation edges are training edges of the reverse type"), "{leaks:?}");
-    dataset.remove_overlaps(&Workspace::default(), false).unwrap();
+    dataset.remove_overlaps(&Workspace::default(), false, &[]).unwrap();
     assert_eq!(train(&dataset.edge_types[1]), [(1, 0), (9, 9)]);
     assert_eq!(train(&dataset.edge_types[2]), [(5, 4)]);
     assert!(dataset.overlaps().is_empty());
+}
+
+#[test]
+fn types_that_settings_pair_are_compared_and_cleaned() {
+    let pairs = [("writes".to_owned(), "item__written_by__user".to_owned())];
+    let writes = edges("writes", [0, 1], list(&[(0, 1)]), list(&[(2, 3), (4, 5)]), list(&[(6, 7)]));
+    let back = edges("written_by", [1, 0], list(&[(1, 0), (3, 2), (7, 6), (9, 9)]), list(&[]), list(&[]));
+    // The ends of this type are not swapped.
+    let other = edges("written_by", [0, 1], list(&[(3, 2)]), list(&[]), list(&[]));
+    let mut dataset = graph(vec![writes, back, other]);
+    assert!(dataset.overlaps().is_empty());
+    let overlaps = dataset.overlaps_with(&pairs);
+    assert_eq!((overlaps.edge_types.len(), overlaps.edge_types[0].in_reverse_type), (1, [1, 1]));
+    let swapped = [(pairs[0].1.clone(), pairs[0].0.clone())];
+    assert_eq!(dataset.overlaps_with(&swapped), overlaps);
+    dataset.remove_overlaps(&Workspace::default(), false, &pairs).unwrap();
+    assert_eq!(train(&dataset.edge_types[1]), [(1, 0), (9, 9)]);
+    assert_eq!(train(&dataset.edge_types[2]), [(3, 2)]);
+    assert!(dataset.overlaps_with(&pairs).is_empty());
+
+    // With times, the same two nodes may meet again.
+    let writes = edges("writes", [0, 1], timed(&[(0, 1, 1)]), timed(&[(2, 3, 5)]), timed(&[(6, 7, 5)]));
+    let back = edges("written_by", [1, 0], timed(&[(3, 2, 5), (3, 2, 6), (7, 6, 4)]), list(&[]), list(&[]));
+    let mut dataset = graph(vec![writes, back]);
+    assert_eq!(dataset.overlaps_with(&pairs).edge_types[0].in_reverse_type, [1, 0]);
+    dataset.remove_overlaps(&Workspace::default(), false, &pairs).unwrap();
+    assert_eq!(dataset.edge_types[1].attributes.times.as_ref().unwrap()[..], [6, 4]);
 }
 
 #[test]
@@ -123,7 +150,7 @@ fn edges_with_times_are_the_same_if_their_times_are() {
     let overlaps = dataset.overlaps();
     assert_eq!(overlaps.edge_types, [expected]);
     assert_eq!(overlaps.remarks(false).len(), 2);
-    dataset.remove_overlaps(&Workspace::default(), false).unwrap();
+    dataset.remove_overlaps(&Workspace::default(), false, &[]).unwrap();
     assert_eq!(train(&dataset.edge_types[0]), [(0, 1), (2, 3), (5, 4)]);
     assert_eq!(dataset.edge_types[0].attributes.times.as_ref().unwrap()[..], [5, 5, 7]);
     let valid = &dataset.edge_types[0].held_out.valid;
@@ -145,7 +172,7 @@ fn nodes_in_two_splits_are_counted_and_stay_in_the_last() {
     let words = "node type item: 2 training nodes are validation nodes, 1 training nodes are test nodes, 2 validation nodes \
                  are test nodes";
     assert_eq!(overlaps.leaks(false), [words]);
-    dataset.remove_overlaps(&Workspace::default(), false).unwrap();
+    dataset.remove_overlaps(&Workspace::default(), false, &[]).unwrap();
     let splits = &dataset.node_types[1].splits;
     assert_eq!((&splits.train[..], &splits.valid[..], &splits.test[..]), (&[0, 1][..], &[2][..], &[3, 4, 5][..]));
 }

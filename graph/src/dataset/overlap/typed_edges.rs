@@ -14,6 +14,8 @@ pub(crate) struct TypedEdges<'a> {
     pub(crate) src_type: NodeTypeId,
     pub(crate) relation: &'a str,
     pub(crate) dst_type: NodeTypeId,
+    /// The names of types that settings declare as its reverse.
+    pub(crate) reverses: Vec<&'a str>,
     /// The validation and test edges.
     pub(crate) held_out: [Vec<&'a EdgeList>; 2],
     pub(crate) has_times: bool,
@@ -21,22 +23,20 @@ pub(crate) struct TypedEdges<'a> {
 }
 
 impl TypedEdges<'_> {
-    pub(super) fn relation(&self) -> Relation<'_> {
-        Relation { src_type: self.src_type, relation: self.relation, dst_type: self.dst_type }
+    /// Returns true if each type holds the reverse edges of the other: by their names, as `writes` and `rev_writes`, or as
+    /// settings declare.
+    pub(super) fn is_reverse_of(&self, other: &Self) -> bool {
+        let ends_swapped = self.src_type == other.dst_type && self.dst_type == other.src_type;
+        let is_named = is_rev(self.relation, other.relation) || is_rev(other.relation, self.relation);
+        ends_swapped && (is_named || self.reverses.iter().any(|name| is_name(name, &other.name, other.relation)))
     }
 }
 
-/// An edge type, identified by its end types and its relation.
-#[derive(Clone, Copy)]
-pub(super) struct Relation<'a> {
-    pub(super) src_type: NodeTypeId,
-    pub(super) relation: &'a str,
-    pub(super) dst_type: NodeTypeId,
+fn is_rev(one: &str, other: &str) -> bool {
+    one.strip_prefix("rev_") == Some(other)
 }
 
-/// Returns true if the names say that each type holds the reverse edges of the other, as `writes` and `rev_writes` do.
-pub(super) fn is_declared_reverse(one: Relation, other: Relation) -> bool {
-    let is_rev = |one: &str, other: &str| one.strip_prefix("rev_") == Some(other);
-    let ends_swapped = one.src_type == other.dst_type && one.dst_type == other.src_type;
-    ends_swapped && (is_rev(one.relation, other.relation) || is_rev(other.relation, one.relation))
+/// Returns true if a setting names a type by its full name or by its relation.
+pub(super) fn is_name(setting: &str, name: &str, relation: &str) -> bool {
+    setting == name || setting == relation
 }

@@ -1,7 +1,7 @@
 //! Running a rank that holds a part of the graph and serves it to the other ranks, or that is a client of servers.
 
 use crate::args::{JobArgs, PartArgs};
-use crate::job::labels::WantedLabels;
+use crate::job::labels::Wanted;
 use crate::job::late_notice::LateNotice;
 use crate::job::process_role::Rank;
 use crate::job::source::{SharedFlags, Source};
@@ -27,17 +27,21 @@ pub(crate) struct GraphSession<'a> {
     pub(crate) gradient_sum: &'a GradientSum,
 }
 
-/// Joins the job with this rank's part and the wanted `labels`, runs `work`, and leaves when all ranks are done. The
+/// Joins the job with this rank's part and the `wanted` labels, runs `work`, and leaves when all ranks are done. The
 /// serialised `flags` must be equal on all ranks.
-pub(crate) fn run(
+pub(crate) fn run<'a>(
     job: &JobArgs,
     args: &PartArgs,
     rank: &Rank,
-    labels: WantedLabels<'_>,
+    wanted: impl Into<Wanted<'a>>,
     flags: &impl Serialize,
     work: impl FnOnce(&mut GraphSession<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let source = Source::find(args, job)?;
+    let Wanted { labels, reverse_types } = wanted.into();
+    let mut source = Source::find(args, job)?;
+    if let Source::Whole(dataset) = &mut source {
+        dataset.reverse_types = reverse_types.to_vec();
+    }
     let dataset = source.flags(args);
     // Declared outside of the closure: the distributed graph answers other ranks until all have left, so it must outlive
     // `job::run`.

@@ -23,6 +23,20 @@ pub(crate) enum WantedLabels<'a> {
     OfPrediction { targets: &'a [String], model: &'a Path },
 }
 
+/// The choices of a run that decide how a graph is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) labels: WantedLabels<'a>,
+    /// The pairs of edge types that are each other's reverse, beyond those that names tell.
+    pub(crate) reverse_types: &'a [(String, String)],
+}
+
+impl<'a> From<WantedLabels<'a>> for Wanted<'a> {
+    fn from(labels: WantedLabels<'a>) -> Self {
+        Self { labels, reverse_types: &[] }
+    }
+}
+
 /// The labels that a training or an evaluation predicts: the given ones, or else the labels of the model.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskLabels<'a> {
@@ -33,14 +47,19 @@ pub(crate) struct TaskLabels<'a> {
     pub(crate) together: bool,
 }
 
-/// The flags of a task that choose labels.
-pub(crate) trait LabelFlags {
+/// The flags of a task on which the reading of a graph depends.
+pub(crate) trait GraphFlags {
     /// True if the task predicts several labels at once.
     const TOGETHER: bool = false;
 
     /// Returns the names of labels that are given; `None` for a task that reads no labels of nodes.
     fn labels(&self) -> Option<Vec<String>> {
         None
+    }
+
+    /// Returns the pairs of edge types that are each other's reverse, beyond those that names tell.
+    fn reverse_types(&self) -> &[(String, String)] {
+        &[]
     }
 }
 
@@ -54,13 +73,13 @@ pub(crate) struct TargetArgs {
     pub(crate) target: Option<String>,
 }
 
-impl LabelFlags for TargetArgs {
+impl GraphFlags for TargetArgs {
     fn labels(&self) -> Option<Vec<String>> {
         Some(self.target.iter().cloned().collect())
     }
 }
 
-impl<S, P> LabelFlags for Flags<S, P> {}
+impl<S, P> GraphFlags for Flags<S, P> {}
 
 /// The labels that a run has chosen.
 pub(crate) enum ChosenLabels {

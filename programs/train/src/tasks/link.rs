@@ -2,7 +2,7 @@
 
 use crate::args::conv::OnNodes;
 use crate::exit::UsageError;
-use crate::job::labels::LabelFlags;
+use crate::job::labels::GraphFlags;
 use crate::job::reported_once;
 use crate::node_ids::{IdFileForm, NodeIdFile};
 use crate::progress::named_values::NamedValues;
@@ -65,7 +65,11 @@ pub(crate) struct LinkFlags {
     row_numbers: bool,
 }
 
-impl LabelFlags for LinkFlags {}
+impl GraphFlags for LinkFlags {
+    fn reverse_types(&self) -> &[(String, String)] {
+        &self.links.settings.reverse_types
+    }
+}
 
 impl LinkFlags {
     /// Checks that the file of negatives can be opened.

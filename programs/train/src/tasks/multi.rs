@@ -3,7 +3,7 @@
 use crate::args::objective::positive_class;
 use crate::class_names;
 use crate::exit::UsageError;
-use crate::job::labels::LabelFlags;
+use crate::job::labels::GraphFlags;
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
 use crate::run_page::{MetricName, decision_words, positive_class_name};
@@ -121,7 +121,7 @@ fn target_positive_class(text: &str) -> Result<String, String> {
     checked(text, |class| if class.is_empty() { Err("the name of the class is empty".to_owned()) } else { Ok(()) })
 }
 
-impl LabelFlags for TargetsArgs {
+impl GraphFlags for TargetsArgs {
     const TOGETHER: bool = true;
 
     fn labels(&self) -> Option<Vec<String>> {

@@ -8,7 +8,7 @@ use crate::args::sampling::SamplingArgs;
 use crate::args::start::StartArgs;
 use crate::args::training::TrainingArgs;
 use crate::exit::UsageError;
-use crate::job::labels::{LabelFlags, TaskLabels, WantedLabels};
+use crate::job::labels::{GraphFlags, TaskLabels, Wanted, WantedLabels};
 use crate::job::process_role::Rank;
 use crate::job::{graph_session, reported_once};
 use crate::progress::reporter::Reporter;
@@ -58,7 +58,7 @@ pub(crate) struct PartFlags<S: Args, O: Args> {
 
 impl<S, O> TaskFlags for PartFlags<S, O>
 where
-    S: Args + Serialize + Debug + LabelFlags,
+    S: Args + Serialize + Debug + GraphFlags,
     O: Args + Serialize + Debug,
 {
     const READS_PARTS: bool = true;
@@ -100,7 +100,8 @@ where
             }
             None => WantedLabels::First,
         };
-        graph_session::run(&args.job, &self.part, rank, labels, flags, |job| {
+        let wanted = Wanted { labels, reverse_types: self.task.reverse_types() };
+        graph_session::run(&args.job, &self.part, rank, wanted, flags, |job| {
             if self.training.isolated {
                 reported_once(check_isolated(&job.graph), job.graph.cluster(), job.world)?;
             }
@@ -185,7 +186,7 @@ fn check_plan(graph: &DistGraph, rank: &Rank) -> anyhow::Result<()> {
 impl<T, S, O> TaskArgs<T>
 where
     T: TaskProgram<Flags = PartFlags<S, O>>,
-    S: Args + Serialize + Debug + LabelFlags,
+    S: Args + Serialize + Debug + GraphFlags,
     O: Args + Serialize + Debug,
 {
     /// Returns the configuration of the model and its training.
