@@ -4,6 +4,7 @@ use super::PartitionBook;
 use crate::dataset::{EdgeIdKind, EdgeLabelsMeta, NegativesMeta, TargetMeta};
 use crate::memory::FeatureDtype;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The description of one node type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +142,10 @@ pub struct TypeDigests {
     /// of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// The digests of the same arrays by what they hold: `features`, `labels`, `times` and `splits`; of edges also `ends`,
+    /// `order`, `weights` and `held_out`. Parts of earlier versions have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arrays: BTreeMap<String, String>,
     /// The contents before the latest updates, if these only added nodes after the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_contents: Vec<String>,

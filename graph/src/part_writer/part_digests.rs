@@ -1,6 +1,8 @@
 //! Digests of the nodes and edges of a type, from all parts of a graph.
 
-use super::digests::{Digest, features_name};
+use super::digests::{
+    ContentDigests, Digest, ENDS, FEATURES, HELD_OUT, LABELS, ORDER, SPLITS, TIMES, WEIGHTS, features_name,
+};
 use super::{WriteError, WriteProgress};
 use crate::dataset::{EdgeAttributes, EdgeList, Split, Splits};
 use crate::memory::Buffer;
@@ -32,8 +34,8 @@ struct Place {
 }
 
 impl PartDigests<'_> {
-    /// Returns the digest of a node type.
-    pub(crate) fn of_nodes(&self, node_type: NodeTypeId) -> Result<String, WriteError> {
+    /// Returns the digests of a node type.
+    pub(crate) fn of_nodes(&self, node_type: NodeTypeId) -> Result<ContentDigests, WriteError> {
         let nodes: Vec<&PartNodes> = self.parts.iter().map(|part| part.nodes(node_type)).collect();
         let order = Order::new(self.parts, node_type);
         let mut digest = Digest::new(self.progress);
@@ -47,18 +49,21 @@ impl PartDigests<'_> {
             digest.end_array();
         }
         let first: Vec<PartLabel> = nodes.iter().map(|nodes| nodes.label(0)).collect();
+        digest.kind(LABELS);
         self.add_values(&mut digest, &order, "labels", &first.iter().collect::<Vec<_>>(), |label| {
             label.labels.as_ref()
         })?;
         self.add_values(&mut digest, &order, "targets", &first.iter().collect::<Vec<_>>(), |label| {
             label.targets.as_ref()
         })?;
+        digest.kind(TIMES);
         self.add_values(&mut digest, &order, "times", &nodes, |nodes| nodes.times.as_ref())?;
         self.add_splits(&mut digest, &order, &first)?;
         let names = &self.parts[0].meta().node_types[node_type.index()].more_labels;
         for (at, label) in names.iter().enumerate() {
             let of_parts: Vec<PartLabel> = nodes.iter().map(|nodes| nodes.label(at + 1)).collect();
             let all: Vec<&PartLabel> = of_parts.iter().collect();
+            digest.kind(LABELS);
             self.add_values(&mut digest, &order, &format!("labels of {}", label.name), &all, |label| {
                 label.labels.as_ref()
             })?;
@@ -70,13 +75,14 @@ impl PartDigests<'_> {
         Ok(digest.finish())
     }
 
-    /// Returns the digest of an edge type.
-    pub(crate) fn of_edges(&self, edge_type: EdgeTypeId) -> Result<String, WriteError> {
+    /// Returns the digests of an edge type.
+    pub(crate) fn of_edges(&self, edge_type: EdgeTypeId) -> Result<ContentDigests, WriteError> {
         let edges: Vec<&PartEdges> = self.parts.iter().map(|part| part.edges(edge_type)).collect();
         let sources = Originals::new(self.parts, edges[0].src_type);
         let order = Order::new(self.parts, edges[0].dst_type);
         let num_edges: u64 = edges.iter().map(|edges| edges.csc.num_edges() as u64).sum();
         let mut digest = Digest::new(self.progress);
+        digest.kind(ENDS);
         digest.start_array("offsets", (order.num_nodes as u64 + 1) * size_of::<u64>() as u64);
         digest.add(bytemuck::bytes_of(&0_u64))?;
         let mut end = 0_u64;
@@ -92,6 +98,7 @@ impl PartDigests<'_> {
         })?;
         digest.end_array();
         if edges[0].attributes.is_in_digests() {
+            digest.kind(ORDER);
             digest.start_array("positions", num_edges * size_of::<u64>() as u64);
             (0..num_edges).try_for_each(|position| digest.add(bytemuck::bytes_of(&position)))?;
             digest.end_array();
@@ -101,10 +108,14 @@ impl PartDigests<'_> {
             let row_bytes = features[0].dtype().row_bytes(features[0].dim());
             let bytes: Vec<&[u8]> = features.iter().map(|features| features.bytes()).collect();
             let name = features_name(features[0]);
+            digest.kind(FEATURES);
             self.add_bytes(&mut digest, &order, &edges, EdgeBytes { name: &name, bytes, row_bytes })?;
         }
+        digest.kind(WEIGHTS);
         self.add_attribute(&mut digest, &order, &edges, "weights", |edges| edges.attributes.weights.as_ref())?;
+        digest.kind(TIMES);
         self.add_attribute(&mut digest, &order, &edges, "times", |edges| edges.attributes.times.as_ref())?;
+        digest.kind(LABELS);
         self.add_attribute(&mut digest, &order, &edges, "labels", |edges| {
             edges.attributes.labels.as_ref().and_then(|labels| labels.values.classes())
         })?;
@@ -115,10 +126,12 @@ impl PartDigests<'_> {
             let bytes = targets.iter().map(|targets| bytemuck::cast_slice(&targets.values)).collect();
             self.add_bytes(&mut digest, &order, &edges, EdgeBytes { name: "targets", bytes, row_bytes })?;
         }
+        digest.kind(SPLITS);
         self.add_attribute(&mut digest, &order, &edges, "splits", |edges| {
             edges.attributes.labels.as_ref().map(|labels| &labels.splits)
         })?;
         let destinations = Originals::new(self.parts, edges[0].dst_type);
+        digest.kind(HELD_OUT);
         for (name, of_part) in [("valid", 0), ("test", 1)] {
             let lists: Vec<&EdgeList> = edges.iter().map(|edges| edges.held_out.lists()[of_part].1).collect();
             add_held_out(&mut digest, name, &lists, [&sources, &destinations])?;
@@ -192,6 +205,7 @@ impl PartDigests<'_> {
 
     /// Adds the splits of a label.
     fn add_splits(&self, digest: &mut Digest, order: &Order, parts: &[PartLabel]) -> Result<(), WriteError> {
+        digest.kind(SPLITS);
         for split in Split::ALL {
             let splits: Vec<&Splits> = parts.iter().map(|label| &label.splits).collect();
             let num_nodes: usize = splits.iter().map(|splits| splits.get(split).len()).sum();

@@ -1,7 +1,7 @@
 //! Writing of all parts.
 
 use super::assignment::check_assignment;
-use super::digests;
+use super::digests::{self, ContentDigests};
 use super::extra_files::{ExtraFiles, IdMapJob, NodeTypeFacts};
 use super::files::{self, FileWriter};
 use super::hotness::{RankedGraph, RankedNodes};
@@ -66,14 +66,14 @@ pub fn write_parts_with(
     let (node_files, edge_results) = parallel::join(
         || {
             let digests = node_types.iter().map(|nodes| digests::of_nodes(nodes, progress));
-            let digests = digests.collect::<Result<Vec<String>, _>>()?;
+            let digests = digests.collect::<Result<Vec<ContentDigests>, _>>()?;
             let mut jobs = files::node_jobs(&node_types, &types, &splits, num_parts);
             jobs.extend(files::label_jobs(&node_types, &types, &splits_of_more_labels, num_parts));
             Ok::<_, WriteError>((writer.write(jobs)?, digests))
         },
         || {
             let digests = in_edges.iter().map(|edges| digests::of_edges(edges, progress));
-            let digests = digests.collect::<Result<Vec<String>, _>>()?;
+            let digests = digests.collect::<Result<Vec<ContentDigests>, _>>()?;
             let edges: Vec<RenumberedInEdges> =
                 in_edges.into_iter().map(|e| e.renumber(&types, &space)).collect::<Result<_, _>>()?;
             let jobs = files::edge_jobs(&edges, &edge_types, &node_types, &types, num_parts);
@@ -113,10 +113,10 @@ pub fn write_parts_with(
     );
     let (mut files, node_digests) = node_files?;
     let ((edge_files, (hot_files, report)), edge_digests) = edge_results?;
-    for (edges, content) in edge_types.iter_mut().zip(edge_digests) {
+    for (edges, ContentDigests { content, arrays }) in edge_types.iter_mut().zip(edge_digests) {
         let name = [&edges.src_type[..], &edges.relation, &edges.dst_type].join("__");
         let of_table = of_tables.edge_types.remove(&name).unwrap_or_default();
-        edges.digests = TypeDigests { content: Some(content), ..of_table };
+        edges.digests = TypeDigests { content: Some(content), arrays, ..of_table };
     }
     files.extend(edge_files?);
     files.extend(hot_files?);
@@ -137,14 +137,14 @@ pub fn write_parts_with(
             .zip(has_id_map)
             .zip(node_digests)
             .enumerate()
-            .map(|(at, (((nodes, t), has_id_map), content))| {
+            .map(|(at, (((nodes, t), has_id_map), ContentDigests { content, arrays }))| {
                 let deferred = extra.deferred_features.get(at).copied().flatten();
                 let of_table = of_tables.node_types.remove(&nodes.name).unwrap_or_default();
                 let mut of_labels = of_tables.labels.remove(&nodes.name).unwrap_or_default();
                 let NodeTypeFacts { has_table, earlier_contents } =
                     extra.node_facts.get(at).cloned().unwrap_or_default();
                 let ids = extra.nodes.ids_digest(at);
-                let digests = TypeDigests { content: Some(content), earlier_contents, ids, ..of_table };
+                let digests = TypeDigests { content: Some(content), arrays, earlier_contents, ids, ..of_table };
                 let mut meta = node_type_meta(nodes, t, is_ranked, deferred);
                 meta.more_labels.iter_mut().for_each(|label| label.classes = of_labels.remove(&label.name));
                 NodeTypeMeta { has_id_map, has_table, digests, ..meta }

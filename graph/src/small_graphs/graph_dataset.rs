@@ -5,6 +5,7 @@ use super::graph_data::{GraphData, check_edges, check_offsets, graph_of_nodes, g
 use super::graph_view::GraphView;
 use crate::memory::Buffer;
 use crate::{GraphError, Targets};
+use std::collections::BTreeMap;
 use xxhash_rust::xxh3::Xxh3;
 
 /// A set of graphs, in memory or mapped. The in-edges of all nodes are stored end to end, with sources numbered within
@@ -198,6 +199,35 @@ impl GraphDataset {
         }
         self.edges.hash(&mut hash);
         hash.digest()
+    }
+
+    /// Returns the digests of what the graphs are, without the name of the set: `graphs` of their nodes and edges, `features`,
+    /// `edge features`, and `labels`, which are classes or targets.
+    ///
+    /// ```
+    /// use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
+    /// let graphs = fake_graphs(&FakeGraphsOptions { num_graphs: 20, ..FakeGraphsOptions::default() })?;
+    /// let others = fake_graphs(&FakeGraphsOptions { num_graphs: 30, ..FakeGraphsOptions::default() })?;
+    /// assert_ne!(graphs.array_digests()["graphs"], others.array_digests()["graphs"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn array_digests(&self) -> BTreeMap<String, String> {
+        let mut graphs = Xxh3::new();
+        graphs.update(bytemuck::cast_slice(&self.node_offsets));
+        graphs.update(bytemuck::cast_slice(&self.indptr));
+        graphs.update(bytemuck::cast_slice(&self.indices));
+        let mut features = Xxh3::new();
+        self.nodes.hash(&mut features);
+        let mut of_edges = Xxh3::new();
+        self.edges.hash(&mut of_edges);
+        let mut labels = Xxh3::new();
+        labels.update(bytemuck::cast_slice(&self.labels));
+        labels.update(bytemuck::cast_slice(&self.classes));
+        if let Some(targets) = &self.targets {
+            labels.update(bytemuck::cast_slice(&targets.values));
+        }
+        let all = [("graphs", graphs), ("features", features), ("edge features", of_edges), ("labels", labels)];
+        all.into_iter().map(|(kind, hash)| (kind.to_owned(), format!("{:032x}", hash.digest128()))).collect()
     }
 
     /// Returns the number of columns of a node's row: its features, followed by its one-hot labels.

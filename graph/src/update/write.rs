@@ -105,8 +105,12 @@ impl PartsUpdate<'_> {
                     .collect::<Result<Vec<_>, _>>()
             },
         );
-        meta.node_types.iter_mut().zip(nodes?).for_each(|(of_type, digest)| of_type.digests.content = Some(digest));
-        meta.edge_types.iter_mut().zip(edges?).for_each(|(of_type, digest)| of_type.digests.content = Some(digest));
+        for (of_type, digests) in meta.node_types.iter_mut().zip(nodes?) {
+            digests.store_in(&mut of_type.digests);
+        }
+        for (of_type, digests) in meta.edge_types.iter_mut().zip(edges?) {
+            digests.store_in(&mut of_type.digests);
+        }
         meta.version = version_of(&meta.node_types, &meta.edge_types);
         meta.files = written.files;
         write_meta(&meta, dir, options.is_synced)?;

@@ -4,7 +4,7 @@
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{DiskPartId, NodeTypeId, Part, Split, map_npy, write_npy};
+use edgecut_graph::{DiskPartId, Features, NodeTypeId, Part, Split, map_npy, write_npy};
 use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
@@ -454,6 +454,12 @@ fn a_learning_rate_without_embeddings_has_a_note() {
 fn other_splits_than_in_the_training_have_a_note() {
     let mut graph = fake(&FakeOptions::default()).expect("a fake graph");
     let here = programs::written_by(&graph, 2);
+    let features = graph.node_types[0].features.take();
+    let Some(Features::F32 { values, dim }) = &features else { panic!("features in f32") };
+    let doubled: Vec<f32> = values.iter().map(|value| 2.0 * value).collect();
+    graph.node_types[0].features = Some(Features::F32 { values: doubled.into(), dim: *dim });
+    let other_features = programs::written_by(&graph, 3);
+    graph.node_types[0].features = features;
     let splits = &mut graph.node_types[0].splits;
     let train = splits.train.to_vec();
     splits.set(Split::Train, splits.test.to_vec().into());
@@ -461,13 +467,24 @@ fn other_splits_than_in_the_training_have_a_note() {
     let other = programs::written_by(&graph, 1);
     let Scratch { folder: _folder, model, out } = scratch();
     trained("node", &here.path, &model, &[]);
-    let said = "the nodes of type node have other features, labels, splits or times than in the training of";
-    for (parts, is_other) in [(&here, false), (&other, true)] {
-        let load = ["--load-model", model.to_str().expect("UTF-8")];
-        let evaluated = succeeded(run(programs::train("node", &parts.path).args(load)));
-        assert_eq!(stderr(&evaluated).contains(said), is_other, "{}", stderr(&evaluated));
-        let output = succeeded(predict(&parts.path, &model, &out, &["--overwrite"]));
-        assert_eq!(stderr(&output).contains(said), is_other, "{}", stderr(&output));
+    let path = model.display();
+    let leak = "so that validation and test data may be among the training data of the model";
+    for (parts, expected) in [
+        (&here, None),
+        (&other, Some(format!("the nodes of type node have other splits than in the training of {path}, {leak}"))),
+        (&other_features, Some(format!("have other features than in the training of {path}, but the same splits"))),
+    ] {
+        for processes in ["1", "2"] {
+            let load = ["--nproc-per-node", processes, "--load-model", model.to_str().expect("UTF-8")];
+            let evaluated = succeeded(run(programs::train("node", &parts.path).args(load)));
+            let output = succeeded(predict(&parts.path, &model, &out, &["--overwrite", "--nproc-per-node", processes]));
+            for text in [stderr(&evaluated), stderr(&output)] {
+                match &expected {
+                    Some(said) => assert_eq!(text.matches(said).count(), 1, "{said} in {text}"),
+                    None => assert!(!text.contains("than in the training"), "{text}"),
+                }
+            }
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use crate::programs;
 
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs, split_dataset};
 use edgecut_graph::{map_npy, write_npy};
-use programs::{Scratch, assert_close, error_of, fake_parts, json_of, program, run, scratch, succeeded, trained};
+use programs::{
+    Scratch, assert_close, error_of, fake_parts, json_of, program, run, scratch, stderr, succeeded, trained,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -248,6 +250,58 @@ fn the_planted_node_of_a_graph_explains_its_class() {
             assert!(num_compared > NUM_EXPLAINED, "{kind:?}: {num_compared} greatest contributions");
         }
     }
+}
+
+/// Rewrites a file of a set of graphs.
+fn rewrite(dir: &Path, name: &str, change: impl Fn(&str) -> String) {
+    let path = dir.join("MARKED").join(format!("MARKED_{name}.txt"));
+    let text = std::fs::read_to_string(&path).expect("the file");
+    std::fs::write(path, change(&text)).expect("write the file");
+}
+
+/// Returns a text without its last two lines.
+fn without_an_edge(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[..lines.len() - 2].iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Checks that predictions and evaluations note what differs from the training, with these ends of the sentence.
+fn assert_noted(data: &[&str], model: &Path, out: &Path, what: Option<&str>, ends: [&str; 2]) {
+    let start = "note: the set of graphs has other ";
+    let to = out.to_str().expect("UTF-8");
+    for processes in ["1", "2"] {
+        let words = ["predict", "--out", to, "--overwrite", "--graphs", "all", "--nproc-per-node", processes];
+        let predicted = train(&[&words[..], data, &["--load-model"]].concat(), model);
+        let words = ["graph", "--nproc-per-node", processes];
+        let evaluated = train(&[&words[..], data, &["--load-model"]].concat(), model);
+        for (output, end) in [predicted, evaluated].into_iter().zip(ends) {
+            let text = stderr(&succeeded(output));
+            assert_eq!(text.matches(start).count(), usize::from(what.is_some()), "{text}");
+            if let Some(what) = what {
+                let said = format!("{start}{what} than in the training of {}{end}\n", model.display());
+                assert!(text.contains(&said), "{said} in {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_graphs_than_in_the_training_have_a_note() {
+    let Scratch { folder, model, out } = scratch();
+    let dir = folder.path();
+    write_marked_graphs(dir);
+    let data = ["--dataset", "MARKED", "--dataset-root-dir", dir.to_str().expect("UTF-8")];
+    let training = ["--num-epochs", "1", "--num-layers", "2", "--save-model"];
+    succeeded(train(&[&["graph"][..], &data, &training].concat(), &model));
+    assert_noted(&data, &model, &out, None, ["", ""]);
+    rewrite(dir, "node_attributes", |text| text.replace("2, ", "3, "));
+    assert_noted(&data, &model, &out, Some("features"), ["", ", but the same splits"]);
+    rewrite(dir, "node_attributes", |text| text.replace("3, ", "2, "));
+    assert_noted(&data, &model, &out, None, ["", ""]);
+    rewrite(dir, "A", without_an_edge);
+    rewrite(dir, "edge_attributes", without_an_edge);
+    let leak = ", so that validation and test data may be among the training data of the model";
+    assert_noted(&data, &model, &out, Some("edge features and graphs"), [leak, leak]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(crate) use settings::encoder_settings;
 pub use settings::{LoadableConfig, ModelSettings};
 pub use table_blocks::{TableBlock, TableBlocks};
 pub(crate) use tensor_name::{ModulePath, tensor_names};
-pub use trained_on::{ReadData, TrainedOn};
+pub use trained_on::{OtherData, ReadData, TrainedOn};
 pub use warm_start::WarmStart;
 pub use warm_start_report::{FreshTable, OtherShape, WarmStartReport};
 pub use write::{ModelView, save_model};

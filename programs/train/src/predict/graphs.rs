@@ -84,7 +84,7 @@ impl SelectedGraphs {
     ) -> anyhow::Result<OpenGraphs<'a, B>> {
         let dataset = Arc::new(share_graphs(cluster, || load(&self.source))?);
         let opened = open::<B>(args, None, world, device)?;
-        opened.saved.check_graphs(&dataset, opened.of_graphs()?.1)?;
+        opened.saved.check_graphs(&dataset, None, opened.of_graphs()?.1, world)?;
         let listed = self.ids.listed().unwrap_or_default();
         check_ids(&format!("--graphs {}", self.text), listed, "graph", dataset.num_graphs())?;
         Ok(OpenGraphs { dataset, opened })

@@ -184,21 +184,42 @@ impl<'a> SavedModel<'a> {
         Ok(())
     }
 
-    /// Checks that a set of graphs has the columns and the classes that the model was trained on. A set with another number
-    /// of classes, such as one without known classes, has none in common with the model.
+    /// Checks that a set of graphs has the columns and the classes that the model was trained on, and tells on rank 0 what is
+    /// not the same as in the training. `train` are the training graphs, if the set is split. A set with another number of
+    /// classes, such as one without known classes, has none in common with the model. Every rank calls this.
     ///
     /// # Errors
     /// Other columns than in the training, or as many classes, but others.
-    pub(crate) fn check_graphs(&self, graphs: &GraphDataset, model: &NetworkConfig) -> anyhow::Result<()> {
+    pub(crate) fn check_graphs(
+        &self,
+        graphs: &GraphDataset,
+        train: Option<&[u32]>,
+        model: &NetworkConfig,
+        world: &ProcessGroup,
+    ) -> anyhow::Result<()> {
         let reads = ReadData {
             classes: graphs.classes().len() == model.num_outputs(),
             edge_features: model.graph.has_edge_features(),
             ..ReadData::default()
         };
-        match self.trained_on.as_ref().and_then(|trained| trained.difference_of_graphs(graphs, reads)) {
-            Some(what) => bail!(ModelFileError::OtherData { path: self.path.to_owned(), what }),
-            None => Ok(()),
+        let Some(trained_on) = &self.trained_on else { return Ok(()) };
+        if let Some(what) = trained_on.difference_of_graphs(graphs, reads) {
+            bail!(ModelFileError::OtherData { path: self.path.to_owned(), what });
         }
+        // Graphs without labels are neither validation nor test data.
+        let is_labeled = reads.classes || graphs.targets().is_some();
+        if let Some(other) = trained_on.other_graphs(graphs, train).filter(|_| is_labeled && world.rank() == 0) {
+            let path = self.path.display();
+            if other.is_other_split() {
+                message!(
+                    "note: the model of {path} was trained on other graphs, so that validation and test graphs may be among \
+                     the training graphs of the model: give the --split and the --split-seed of the training"
+                );
+            } else {
+                message!("note: {}", other.note(path));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -218,12 +239,7 @@ fn notes(trained_on: Option<&TrainedOn>, path: &Path, meta: &Meta, sampler: Opti
              training of {path}: partition the graph again to compare them"
         ));
     }
-    if let Some(owners) = trained_on.other_splits(meta) {
-        notes.push(format!(
-            "the {owners} have other features, labels, splits or times than in the training of {path}, so that validation and \
-             test data may be among the training data of the model"
-        ));
-    }
+    notes.extend(trained_on.other_data(meta).map(|other| other.note(&path)));
     let time_attr = sampler.and_then(|sampler| sampler.temporal).map(|temporal| temporal.attr.to_string());
     if let Some(attr) = &trained_on.time_attr
         && time_attr.as_ref() != Some(attr)

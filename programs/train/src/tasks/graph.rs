@@ -20,7 +20,7 @@ use crate::tasks::{
 };
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
-use edgecut_cli::{message, result};
+use edgecut_cli::result;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::Packing;
 use edgecut_dist_sampler::share_graphs;
@@ -255,16 +255,7 @@ impl TaskProgram for GraphTask {
         let TaskRun { args, config, data: graphs, world, device, .. } = run;
         let split = split(&args.own.data, graphs)?;
         check_flags(&args.given, saved.path, &settings_of(&args.own.training.conv, config, &open.config))?;
-        saved.check_graphs(graphs, &open.config)?;
-        if saved.trained_on.as_ref().is_some_and(|trained_on| trained_on.has_other_training_graphs(&split.split.train))
-            && world.rank() == 0
-        {
-            message!(
-                "note: the model of {} was trained on other graphs, so that validation and test graphs may be among \
-                 the training graphs of the model: give the --split and the --split-seed of the training",
-                saved.path.display()
-            );
-        }
+        saved.check_graphs(graphs, Some(&split.split.train), &open.config, world)?;
         config.step.loss = saved.loss(config.step.loss.take())?;
         config.scoring.decision = saved.decision();
         let result = <B as Compiles<GraphPrediction>>::evaluate(&split, config, open.trained(), world, device);
