@@ -81,6 +81,34 @@ fn large_numbers_are_named_with_their_remedy() {
 }
 
 #[test]
+fn large_numbers_of_deferred_features_are_named_when_these_are_built() {
+    let folder = Folder::new();
+    shop(&folder);
+    let z_score = json!({"name": "z_score"});
+    for (name, features, is_noted) in [
+        ("large", json!([{"feature_col": "share"}, {"feature_col": "seen"}]), true),
+        ("scaled", json!([{"feature_col": "share"}, {"feature_col": "seen", "transform": z_score}]), false),
+    ] {
+        folder.write("graph.json", conf(&features));
+        for num_parts in [1, 3] {
+            let out = format!("{name}-{num_parts}");
+            let flags = ["--add-reverse-edges", "--defer-features", "--num-partitions", &num_parts.to_string()];
+            let output = folder.run(&out, &flags);
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && !stderr.contains(LARGE), "{stderr}");
+            for part in 0..num_parts {
+                let stderr = folder.built_features(&out, part);
+                assert_eq!(stderr.matches(LARGE).count(), usize::from(is_noted), "{out}: {stderr}");
+                let remedy = "add transform: {name: z_score}, and make the parts again";
+                assert_eq!(stderr.contains(remedy), is_noted, "{out}: {stderr}");
+                // What is built already is not read again.
+                assert!(!folder.built_features(&out, part).contains(LARGE));
+            }
+        }
+    }
+}
+
+#[test]
 fn unknown_scales_are_refused() {
     let folder = Folder::new();
     shop(&folder);

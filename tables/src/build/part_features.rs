@@ -22,7 +22,8 @@ use std::path::Path;
 pub struct BuiltFeatures {
     /// The features of each node type whose features are built after the parts.
     pub node_types: Vec<PartFeatures>,
-    /// One sentence for each column with missing values, and for each feature with unknown categories.
+    /// One sentence for each column with missing values, for each feature with unknown categories, and about the features with
+    /// large numbers in the part.
     pub notes: Vec<String>,
 }
 
@@ -89,7 +90,12 @@ pub fn build_part_features(
             there_already,
         });
     }
-    Ok(BuiltFeatures { node_types: built, notes: context.missing.notes() })
+    let mut notes = context.missing.notes();
+    // Features of parts without deferred features have this note when the parts are made.
+    if let Some(note) = context.missing.note_of_large_numbers() {
+        notes.push(format!("{note}, and make the parts again"));
+    }
+    Ok(BuiltFeatures { node_types: built, notes })
 }
 
 /// The nodes of a type in a part.

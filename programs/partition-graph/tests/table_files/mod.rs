@@ -93,10 +93,12 @@ impl Folder {
         command
     }
 
-    /// Builds the features of a part that were left out.
-    pub(crate) fn built_features(&self, out: &str, part: u32) {
+    /// Builds the features of a part that were left out, and returns the messages.
+    pub(crate) fn built_features(&self, out: &str, part: u32) -> String {
         let output = self.features(out).args(["--part", &part.to_string()]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{stderr}");
+        stderr
     }
 
     /// Runs `partition-graph`, which must fail without output, and returns its error.

@@ -22,8 +22,7 @@ use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
 use edgecut_trainer::metrics::{Metric, MetricList, Threshold};
 use edgecut_trainer::model_file::{ReadData, TrainedOn};
 use edgecut_trainer::multi::{
-    MultiPrediction, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel,
-    TargetResult,
+    MultiPrediction, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel, TargetResult,
 };
 use edgecut_trainer::{Compiles, EpochReport, ScoringConfig, TrainingBackend};
 use serde::Serialize;
