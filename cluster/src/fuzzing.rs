@@ -14,7 +14,7 @@ use crate::failure::messages::Message;
 use crate::frames::{encode, read_frame, take_frame};
 use crate::handshake::identity::{Binding, Identity, JobId, Party, Purpose};
 use crate::handshake::{Handshake, PROTOCOL_VERSION};
-use crate::join::messages::{Admission, Answer, Joining, Register, RingKey, RunName, Topology};
+use crate::join::messages::{Admission, Answer, Joining, Register, RingKey, RunName, Seat, Topology};
 use crate::secure::Protection;
 use crate::token::Token;
 
@@ -109,6 +109,7 @@ pub fn frames() -> Vec<Vec<u8>> {
         rank: 1,
         run: run.clone(),
         world_size: 2,
+        seat: Seat { local_rank: 1, local_world_size: 2 },
         fingerprint: "abc".to_owned(),
         listen,
         waited_ms: 12,

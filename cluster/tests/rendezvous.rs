@@ -91,6 +91,18 @@ fn a_rank_that_is_there_twice_is_named() {
 }
 
 #[test]
+fn ranks_that_are_not_consecutive_per_node_are_refused() {
+    let (listener, mut configs) = configs(&[0, 1, 2, 3], 4);
+    // Two nodes of two processes, whose ranks were assigned in turn, as by `mpirun --map-by node`.
+    for config in &mut configs {
+        (config.local_rank, config.local_world_size) = (config.rank / 2, 2);
+    }
+    let errors = errors(join_each(listener, configs));
+    assert!(errors[0].contains("the ranks of a node are not consecutive"), "{}", errors[0]);
+    assert!(errors.iter().all(|error| error.contains("--map-by slot")), "{errors:?}");
+}
+
+#[test]
 fn a_process_of_an_earlier_attempt_does_not_end_the_rendezvous() {
     let (listener, mut configs) = configs(&[0, 1, 1], 2);
     let mut old = configs.pop().unwrap();

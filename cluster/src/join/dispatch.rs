@@ -294,7 +294,7 @@ mod tests {
     use crate::config::ClusterConfig;
     use crate::handshake::tests::secure_pair;
     use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
-    use crate::join::messages::{Register, RunName};
+    use crate::join::messages::{Register, RunName, Seat};
 
     fn acceptor(arrivals: SyncSender<Arrival>) -> Acceptor {
         Acceptor::new(AcceptorSettings {
@@ -320,6 +320,7 @@ mod tests {
             rank: 1,
             run: RunName { job: None, attempt: 0 },
             world_size: 2,
+            seat: Seat { local_rank: 1, local_world_size: 2 },
             fingerprint: String::new(),
             protection: Protection::Checked,
             listen: peer,

@@ -1,5 +1,6 @@
 //! The messages at the start of a connection: the registration of a rank, the group of a ring, and the answers.
 
+use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -41,12 +42,32 @@ impl RunName {
     }
 }
 
+/// The number of a process among the processes of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seat {
+    pub(crate) local_rank: usize,
+    pub(crate) local_world_size: usize,
+}
+
+impl Seat {
+    pub(crate) fn of(config: &ClusterConfig) -> Self {
+        Self { local_rank: config.local_rank, local_world_size: config.local_world_size }
+    }
+}
+
+impl Display for Seat {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "local rank {} of {}", self.local_rank, self.local_world_size)
+    }
+}
+
 /// The registration of a rank that joins.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Register {
     pub(crate) rank: usize,
     pub(crate) run: RunName,
     pub(crate) world_size: usize,
+    pub(crate) seat: Seat,
     pub(crate) fingerprint: String,
     pub(crate) protection: Protection,
     pub(crate) listen: SocketAddr,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::address::{check_given, is_loopback};
 use crate::config::ClusterConfig;
 use crate::error::seconds;
-use crate::join::messages::{Register, RunName};
+use crate::join::messages::{Register, RunName, Seat};
 
 /// The number of characters at which fingerprints and names of jobs are cut in messages.
 const SHOWN_CHARACTERS: usize = 64;
@@ -28,6 +28,7 @@ struct Member {
     listen: SocketAddr,
     // The remote address of the control connection.
     peer: SocketAddr,
+    seat: Seat,
     started: Instant,
 }
 
@@ -64,7 +65,7 @@ impl<'a> Registry<'a> {
         let mut members = vec![None; config.world_size];
         let started = Instant::now();
         if let Some(first) = members.first_mut() {
-            *first = Some(Member { listen: own, peer: own, started });
+            *first = Some(Member { listen: own, peer: own, seat: Seat::of(config), started });
         }
         Self { config, members, rejections: Vec::new(), started }
     }
@@ -82,7 +83,7 @@ impl<'a> Registry<'a> {
             let is_older = started + MAX_START_DIFFERENCE < self.started;
             return Err(if is_older { Rejection::Leftover(reason) } else { Rejection::Fatal(reason) });
         }
-        let member = Member { listen: register.listen, peer, started };
+        let member = Member { listen: register.listen, peer, seat: register.seat, started };
         let Some(place) = self.members.get_mut(rank) else {
             let world_size = self.config.world_size;
             return Err(Rejection::Fatal(format!("a process at {peer} claims rank {rank} of {world_size}")));
@@ -190,8 +191,10 @@ impl<'a> Registry<'a> {
     /// Returns the listening address of each rank, once all have joined.
     ///
     /// # Errors
-    /// A rank that listens on loopback while others are on other machines.
+    /// A node whose ranks are not consecutive, or a rank that listens on loopback while others are on other machines.
     pub(crate) fn roster(&self) -> Result<Vec<SocketAddr>, String> {
+        let seats: Vec<Seat> = self.members.iter().flatten().map(|member| member.seat).collect();
+        check_nodes(&seats)?;
         let listen: Vec<_> = self.members.iter().flatten().map(|member| member.listen).collect();
         let is_spread = listen.iter().skip(1).any(|addr| !is_loopback(addr.ip()));
         // Rank 0's entry is skipped: each rank replaces it by the address at which it has reached rank 0.
@@ -203,6 +206,32 @@ impl<'a> Registry<'a> {
             None => Ok(listen),
         }
     }
+}
+
+/// Checks that the ranks of each node are consecutive. A rank computes from its own seat which ranks are on its node, and
+/// the nodes of a job divide work and files by that.
+///
+/// # Errors
+/// The first rank that is not on the node on which another rank expects it.
+fn check_nodes(seats: &[Seat]) -> Result<(), String> {
+    let mut rank = 0;
+    while let Some(&first) = seats.get(rank) {
+        for local_rank in 0..first.local_world_size.max(1) {
+            let expected = Seat { local_rank, ..first };
+            let found = seats.get(rank + local_rank);
+            if found == Some(&expected) {
+                continue;
+            }
+            let found = found.map_or("absent".to_owned(), Seat::to_string);
+            return Err(format!(
+                "the ranks of a node are not consecutive: rank {rank} is {first} of its node, so rank {} must be \
+                 {expected}, but it is {found}: assign ranks node by node (mpirun --map-by slot, srun --distribution=block), or correct RANK, LOCAL_RANK and LOCAL_WORLD_SIZE",
+                rank + local_rank
+            ));
+        }
+        rank += first.local_world_size.max(1);
+    }
+    Ok(())
 }
 
 /// Formats a list of ranks, cut after the first 16.
@@ -245,6 +274,7 @@ mod tests {
             rank,
             run: RunName { job: None, attempt: 0 },
             world_size: 3,
+            seat: Seat { local_rank: 0, local_world_size: 1 },
             fingerprint: "abc".to_owned(),
             protection: Protection::default(),
             listen: addr(rank as u8, 5000),
@@ -339,6 +369,25 @@ mod tests {
         let register = Register { listen: ([127, 0, 0, 1], 5000).into(), ..member(2) };
         admit(&mut registry, &register, addr(2, 1)).unwrap();
         assert!(registry.roster().unwrap_err().starts_with("rank 2 listens on 127.0.0.1:5000"));
+    }
+
+    #[test]
+    fn ranks_of_a_node_must_be_consecutive() {
+        for (seats, problem) in [
+            (&[(0, 2), (1, 2), (0, 1)][..], None),
+            (&[(0, 1), (0, 3), (1, 3), (2, 3)], None),
+            // Two nodes, whose ranks were assigned in turn.
+            (&[(0, 2), (0, 2), (1, 2), (1, 2)], Some("rank 1 must be local rank 1 of 2, but it is local rank 0 of 2")),
+            (&[(0, 2), (1, 3)], Some("rank 1 must be local rank 1 of 2, but it is local rank 1 of 3")),
+            (&[(1, 2), (0, 2)], Some("rank 0 must be local rank 0 of 2, but it is local rank 1 of 2")),
+            (&[(0, 1), (0, 2)], Some("rank 2 must be local rank 1 of 2, but it is absent")),
+        ] {
+            let seats: Vec<Seat> =
+                seats.iter().map(|&(local_rank, local_world_size)| Seat { local_rank, local_world_size }).collect();
+            let found = check_nodes(&seats).err();
+            assert_eq!(found.is_some(), problem.is_some(), "{found:?}");
+            assert!(found.unwrap_or_default().contains(problem.unwrap_or_default()), "{seats:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::frames::{read_frame, write_frame};
 use crate::handshake::identity::{Binding, Identity, JobId, Party, Purpose};
 use crate::join::acceptor::{Acceptor, Arrival};
 use crate::join::connector::{self, ConnectorSettings, Target};
-use crate::join::messages::{Admission, Joining, Register, RunName};
+use crate::join::messages::{Admission, Joining, Register, RunName, Seat};
 use crate::join::registry::{Admitted, Candidate, Registry, Rejection};
 use crate::secure::stream::SecureStream;
 
@@ -262,6 +262,7 @@ impl Applicant {
             rank: config.rank,
             run: RunName::of(config),
             world_size: config.world_size,
+            seat: Seat::of(config),
             fingerprint: config.fingerprint.clone(),
             protection: config.protection,
             listen,
@@ -410,6 +411,7 @@ mod tests {
             rank: 1,
             run: RunName { job: None, attempt: 0 },
             world_size: 3,
+            seat: Seat { local_rank: 0, local_world_size: 1 },
             fingerprint: String::new(),
             protection: Protection::default(),
             listen: own,
