@@ -10,7 +10,7 @@ use edgecut_gnn::nn::Aggregation;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_partition::Method;
 use edgecut_trainer::model_file::{
-    ModelFileError, ModelOrigin, ModelSaver, ModelView, load_model, open_model, read_network, save_model,
+    ModelFileError, ModelOrigin, ModelSaver, ModelView, TrainedOn, load_model, open_model, read_network, save_model,
 };
 use edgecut_trainer::models::{ConvKind, GraphSchema, Network, NetworkConfig, SageSettings};
 use edgecut_trainer::{
@@ -86,6 +86,8 @@ struct Save {
     attempt: Attempt,
     epoch: u64,
     valid_metric: f64,
+    /// The description of the data, as in a run.
+    trained_on: Option<TrainedOn>,
     /// True to save settings that do not match the model, which fails.
     is_wrong: bool,
 }
@@ -93,7 +95,7 @@ struct Save {
 impl Save {
     fn of(attempt: u64, run: &str, epoch: u64, valid_metric: f64) -> Self {
         let attempt = Attempt { number: attempt, run: Some(run.to_owned()) };
-        Self { attempt, epoch, valid_metric, is_wrong: false }
+        Self { attempt, epoch, valid_metric, trained_on: None, is_wrong: false }
     }
 
     fn run(
@@ -121,6 +123,9 @@ impl Save {
             embeddings: embeddings.named_tables(),
         };
         let mut saver = ModelSaver::new(path, self.attempt.clone(), true, world)?;
+        if let Some(trained_on) = &self.trained_on {
+            saver.describe_data(trained_on.clone());
+        }
         let kept = saver.save(&improved, world)?.cloned();
         let tables = embeddings.tables()?;
         world.barrier()?;
@@ -320,6 +325,15 @@ fn a_restarted_attempt_replaces_the_model_of_its_run_only_by_a_better_one() {
     assert_eq!(save(1, "b", 5, 0.1), None, "the model of another run");
     assert_eq!(save(0, "b", 6, 0.05), None, "a fresh start");
     assert_eq!(epoch(), 6);
+    // Two runs of the same name on other data.
+    let data = TrainedOn::default();
+    let other = data.clone().with_sampler(SamplerConfig::new("2,2".parse::<NumNeighbors>().expect("fan-outs")));
+    for (trained_on, is_kept) in [(&data, false), (&data, true), (&other, false), (&other, true)] {
+        let save = Save { trained_on: Some(trained_on.clone()), ..Save::of(1, "b", 7, 0.05) };
+        for (kept, _) in scratch.save(2, 2, &save) {
+            assert_eq!(kept.is_some(), is_kept, "{trained_on:?}");
+        }
+    }
     assert!(scratch.load(2, 2).iter().all(Result::is_ok));
     // A file that is not a model belongs to no run and is replaced.
     std::fs::write(scratch.model(), "no model").expect("a file");

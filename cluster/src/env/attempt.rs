@@ -26,8 +26,8 @@ pub struct Attempt {
     /// The number of restarts before this attempt, 0 for the first one: the sum of `EDGECUT_RESTART_COUNT`,
     /// `TORCHELASTIC_RESTART_COUNT` and `SLURM_RESTART_COUNT`.
     pub number: u64,
-    /// The identity of the run, the same in all of its attempts: `EDGECUT_RUN_ID`, else `TORCHELASTIC_RUN_ID`, else
-    /// `SLURM_JOB_ID` and `SLURM_STEP_ID`.
+    /// The identity of the run, the same in all of its attempts: `EDGECUT_RUN_ID`, else `TORCHELASTIC_RUN_ID` unless it is
+    /// torchrun's default, else `SLURM_JOB_ID` and `SLURM_STEP_ID`.
     pub run: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Attempt {
         }
         let mut run = variables.text("EDGECUT_RUN_ID")?;
         if run.is_none() {
-            run = variables.text("TORCHELASTIC_RUN_ID")?;
+            run = torchrun_name(&variables)?;
         }
         if run.is_none() {
             run = slurm::step_name(&variables)?;
@@ -64,6 +64,11 @@ impl Attempt {
     pub fn is_restart(&self) -> bool {
         self.number > 0
     }
+}
+
+/// Returns the name of a run of torchrun; `None` for runs that the user has not named, all of which are named "none".
+pub(super) fn torchrun_name(variables: &Variables<'_>) -> Result<Option<String>, ClusterError> {
+    Ok(variables.text("TORCHELASTIC_RUN_ID")?.filter(|name| name != "none"))
 }
 
 #[cfg(test)]
@@ -84,6 +89,8 @@ mod tests {
         let elastic = [("TORCHELASTIC_RESTART_COUNT", "2"), ("TORCHELASTIC_RUN_ID", "a")];
         let attempt = read(&[&slurm[..], &elastic].concat()).unwrap();
         assert_eq!((attempt.number, attempt.run.as_deref()), (3, Some("a")));
+        let unnamed = [("TORCHELASTIC_RESTART_COUNT", "1"), ("TORCHELASTIC_RUN_ID", "none")];
+        assert_eq!(read(&unnamed).unwrap(), Attempt { number: 1, run: None });
         let named = [("EDGECUT_RUN_ID", "mine")];
         assert_eq!(read(&[&elastic[..], &named].concat()).unwrap().run.as_deref(), Some("mine"));
     }

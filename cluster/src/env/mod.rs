@@ -85,8 +85,7 @@ fn of_launcher(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
         ..EnvRanks::default()
     };
     if plain.rank.is_some() {
-        // torchrun names each run "none" that is not named by the user.
-        let launcher_job = variables.text("TORCHELASTIC_RUN_ID")?.filter(|name| name != "none");
+        let launcher_job = attempt::torchrun_name(variables)?;
         return Ok(EnvRanks { launcher: Some(Launcher::Torchrun), launcher_job, ..plain });
     }
     for read in [mpi::ranks, slurm::ranks, kubernetes::ranks] {

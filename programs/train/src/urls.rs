@@ -10,7 +10,7 @@ use crate::job::process_role::ProcessRole;
 use crate::{predict, sample};
 use anyhow::{Context, bail};
 use edgecut_cli::{CommandLine, GivenUrl, message};
-use edgecut_cluster::{EnvRanks, PartLayout};
+use edgecut_cluster::{Attempt, PartLayout};
 use edgecut_graph::ID_MAP_FILE;
 use edgecut_stores::{CopiesInUse, OutputRole, StoreError, StoreUrl, Stores};
 use edgecut_trainer::model_file::{embedding_files, is_embedding_file};
@@ -203,7 +203,7 @@ impl Place {
             }
             ProcessRole::Rank(rank) => (rank.rank..rank.rank + 1, rank.world_size, rank.local_rank),
         };
-        let is_restart = EnvRanks::read()?.attempt.is_some_and(|attempt| attempt > 0);
+        let is_restart = Attempt::read()?.is_restart();
         let node = role.has_other_nodes().then_some(ranks.start.saturating_sub(local_rank));
         Ok(Self { ranks, world_size, node, uploads: local_rank == 0, is_restart })
     }

@@ -33,6 +33,23 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
 }
 
 #[test]
+fn runs_of_torchrun_without_a_name_are_different_runs() {
+    let parts = fake_parts(1);
+    let model = parts.path.with_file_name("model.safetensors");
+    let mut models = Vec::new();
+    for (restarts, lr) in [("0", "0.01"), ("1", "1e-9")] {
+        let mut command = node(&parts.path);
+        command.args(["--num-epochs", "2", "--lr", lr, "--save-model"]).arg(&model);
+        let elastic = [("TORCHELASTIC_RUN_ID", "none"), ("TORCHELASTIC_RESTART_COUNT", restarts)];
+        command.envs([("RANK", "0"), ("WORLD_SIZE", "1")]).envs(elastic);
+        let said = stderr(&succeeded(run(&mut command)));
+        assert!(!said.contains("the model of attempt 0"), "{said}");
+        models.push(std::fs::read(&model).expect("a model"));
+    }
+    assert!(models[0] != models[1]);
+}
+
+#[test]
 fn a_file_of_flags_repeats_a_run() {
     let parts = fake_parts(2);
     let file = |name: &str| parts.path.with_file_name(name);

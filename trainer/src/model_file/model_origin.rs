@@ -34,7 +34,7 @@ impl ModelOrigin {
         Ok(Self::from_metadata(&FileHeader::read(path)?.metadata()))
     }
 
-    fn from_metadata(metadata: &HashMap<String, String>) -> Option<Self> {
+    pub(super) fn from_metadata(metadata: &HashMap<String, String>) -> Option<Self> {
         metadata.get(ORIGIN).and_then(|text| serde_json::from_str(text).ok())
     }
 

@@ -2,13 +2,16 @@
 
 use super::BestModel;
 use super::ModelFileError;
-use super::TrainedOn;
 use super::embedding_index::{EmbeddingIndex, SAVE_LEN, ShardEntry, shard_folder};
+use super::file_header::FileHeader;
 use super::model_origin::ModelOrigin;
 use super::shard_writer::{check_folder, remove_other_saves, table_entries, write_shard};
+use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::write::{Notes, model_bytes};
+use crate::metrics::Selection;
 use edgecut_cluster::{Attempt, ClusterError, ProcessGroup};
 use edgecut_output::{check_output, write_output};
+use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -18,12 +21,14 @@ use std::path::{Path, PathBuf};
 /// Rank 0 writes the network. Each rank writes the embedding rows that it holds to its own file. The model file is
 /// written last and lists the other files, so that the old model stays complete until the new model is complete.
 ///
-/// A restarted attempt replaces the model of an earlier attempt of the same run only by a better model.
+/// A restarted attempt replaces the model of an earlier attempt of the same run and data only by a better model.
 pub struct ModelSaver {
     path: PathBuf,
     attempt: Attempt,
     /// The origin of the model of an earlier attempt, while that model is in place.
     kept: Option<ModelOrigin>,
+    /// The description of the data in the file of that model, as JSON. Only rank 0 has it.
+    kept_data: Value,
     trained_on: Option<TrainedOn>,
 }
 
@@ -42,9 +47,16 @@ impl ModelSaver {
         world: &mut ProcessGroup,
     ) -> Result<Self, ModelFileError> {
         let mut kept = Vec::new();
+        let mut kept_data = Value::Null;
         if world.rank() == 0 {
             check_output(path).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })?;
-            let found = if attempt.is_restart() { model_of_earlier_attempt(path, &attempt)? } else { None };
+            let mut found = None;
+            if attempt.is_restart()
+                && let Some((origin, data)) = model_of_earlier_attempt(path, &attempt)?
+            {
+                found = Some(origin);
+                kept_data = data;
+            }
             // All ranks use the attempt of rank 0, so that they decide alike even if their environments differ.
             kept = serde_json::to_vec(&(found, attempt.number, &attempt.run))
                 .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
@@ -52,7 +64,7 @@ impl ModelSaver {
         if has_embeddings {
             check_folder(&shard_folder(path)?, world.rank(), world.size())?;
         }
-        let saver = Self { path: path.to_owned(), attempt, kept: None, trained_on: None };
+        let saver = Self { path: path.to_owned(), attempt, kept: None, kept_data, trained_on: None };
         world.broadcast_bytes(&mut kept, 0).map_err(saver.job_error())?;
         let (kept, number, run) =
             serde_json::from_slice(&kept).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
@@ -84,8 +96,13 @@ impl ModelSaver {
             metric: best.selection.metric.clone(),
             valid_metric: best.valid_metric,
         };
-        if self.kept.as_ref().is_some_and(|kept| kept.is_as_good_as(&origin, &best.selection)) {
-            return Ok(self.kept.as_ref());
+        if self.kept.is_some() {
+            // Rank 0 decides for all ranks, since it alone has read the file.
+            let mut stays = vec![u8::from(self.keeps_file(&origin, &best.selection))];
+            world.broadcast_bytes(&mut stays, 0).map_err(self.job_error())?;
+            if stays == [1] {
+                return Ok(self.kept.as_ref());
+            }
         }
         self.kept = None;
         let folder = shard_folder(&self.path)?;
@@ -114,6 +131,12 @@ impl ModelSaver {
             None => {}
         }
         Ok(None)
+    }
+
+    /// Returns true if the file has a model of the same data that is at least as good as the model of `origin`.
+    fn keeps_file(&self, origin: &ModelOrigin, selection: &Selection) -> bool {
+        let has_same_data = serde_json::to_value(&self.trained_on).is_ok_and(|data| data == self.kept_data);
+        has_same_data && self.kept.as_ref().is_some_and(|kept| kept.is_as_good_as(origin, selection))
     }
 
     /// Writes this rank's shard and returns the index of the shards of all ranks.
@@ -148,14 +171,22 @@ impl ModelSaver {
     }
 }
 
-/// Returns the origin of the model at `path` if another attempt of the same run saved it. A missing file, or one that
-/// is not a model file, gives `None`.
+/// Returns the origin of the model at `path` if another attempt of the same run saved it, and the description of its data
+/// as JSON. A missing file, or one that is not a model file, gives `None`.
 ///
 /// # Errors
 /// [`ModelFileError::Read`] if the file cannot be read.
-fn model_of_earlier_attempt(path: &Path, attempt: &Attempt) -> Result<Option<ModelOrigin>, ModelFileError> {
-    match ModelOrigin::read(path) {
-        Ok(found) => Ok(found.filter(|found| found.run.is_some() && found.run == attempt.run)),
+fn model_of_earlier_attempt(
+    path: &Path,
+    attempt: &Attempt,
+) -> Result<Option<(ModelOrigin, Value)>, ModelFileError> {
+    match FileHeader::read(path).map(|header| header.metadata()) {
+        Ok(metadata) => {
+            let origin = ModelOrigin::from_metadata(&metadata);
+            let origin = origin.filter(|origin| origin.run.is_some() && origin.run == attempt.run);
+            let data = metadata.get(TRAINED_ON).and_then(|text| serde_json::from_str(text).ok());
+            Ok(origin.map(|origin| (origin, data.unwrap_or_default())))
+        }
         Err(ModelFileError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         Err(ModelFileError::Format { .. }) => Ok(None),
         Err(error) => Err(error),
