@@ -1,42 +1,49 @@
 //! The flags of the device that a rank computes on.
 
 use crate::exit::UsageError;
+use crate::settings::shared_flags::{as_text, as_text_if_given};
 use anyhow::bail;
 use clap::Args;
 use edgecut_cli::parse_bytes;
 use edgecut_gnn::ops::{GnnBackend, GnnKernels, Precision};
 use edgecut_gpu::{DeviceChoice, Resolved, resolve};
 use edgecut_trainer::{DeviceMemory, GradientSum, StepOptions};
+use serde::Serialize;
 
-/// Flags of the compute device; may differ between nodes.
-#[derive(Clone, Debug, Args)]
+/// Flags of the compute device. Nodes may have different devices, but compute with the same types.
+#[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
     /// Device to compute on. auto: one GPU per process if this binary is built for GPUs and the driver works, else the
     /// CPU. cuda: the GPU with the local rank of the process as its number. cuda:K: GPU number K, for a single process
     #[arg(long, value_name = "auto|cpu|cuda|cuda:K", default_value_t = DeviceChoice::Auto)]
+    #[serde(skip)]
     pub(crate) device: DeviceChoice,
     /// Mixed-precision training: multiply matrices in this type; everything else stays f32. A GPU also rounds the
     /// results to it. The CPU is faster in bf16 if it has AVX-512 BF16 instructions. f16 is for GPUs; its range is
     /// narrow and may overflow
     #[arg(long, value_name = "bf16|f16")]
+    #[serde(serialize_with = "as_text_if_given")]
     pub(crate) mixed_precision: Option<Precision>,
 }
 
-/// Flags of the graph data that stays in GPU memory.
-#[derive(Clone, Debug, Args)]
+/// Flags of the graph data that stays in GPU memory. GPUs may have different amounts of memory.
+#[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceMemoryArgs {
     /// GPU memory for the features of the most frequently sampled nodes, and for the edges with --graph-on-device:
     /// 8GiB, 500MB. The frequencies are counted on batches of the first epoch. Filling the cache needs up to twice as
     /// much memory. No effect on the CPU
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
+    #[serde(skip)]
     pub(crate) gpu_cache_bytes: u64,
     /// Sample neighbors on the GPU, for the edge types that fit into --gpu-cache-bytes
     #[arg(long)]
+    #[serde(skip)]
     pub(crate) graph_on_device: bool,
     /// Data type of features on a GPU
     #[arg(long, value_name = "f32|f16|bf16", default_value_t = Precision::F32)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) feature_precision: Precision,
 }
 

@@ -15,9 +15,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) checkpoints: CheckpointArgs,
-    // Nodes may have different devices.
     #[command(flatten)]
-    #[serde(skip)]
+    #[serde(flatten)]
     pub(crate) device: DeviceArgs,
     // Each process has its own rank, addresses, threads and timeouts.
     #[command(flatten)]

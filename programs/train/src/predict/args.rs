@@ -157,9 +157,8 @@ pub(crate) struct PredictArgs {
     #[arg(long, help_heading = "Output")]
     #[serde(skip)]
     pub(crate) json: bool,
-    // Nodes may have different devices.
     #[command(flatten)]
-    #[serde(skip)]
+    #[serde(flatten)]
     pub(crate) device: DeviceArgs,
     // Each process has its own rank, addresses, threads and timeouts.
     #[command(flatten)]

@@ -102,7 +102,6 @@ pub(crate) fn text_of_hold_out(choice: HoldOutChoice, [valid, test]: [f64; 2]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::device::{DeviceArgs, DeviceMemoryArgs};
     use crate::args::{JobArgs, PartArgs};
     use crate::cli::{Cli, Command};
     use crate::job::source::{DatasetFlags, SharedFlags};
@@ -147,7 +146,7 @@ mod tests {
     #[test]
     fn every_flag_is_compared_unless_it_is_local_to_a_rank() {
         let job = ids(&JobArgs::augment_args(clap::Command::new("")));
-        let device = ids(&DeviceMemoryArgs::augment_args(DeviceArgs::augment_args(clap::Command::new(""))));
+        let device: BTreeSet<String> = ["device", "gpu_cache_bytes", "graph_on_device"].map(str::to_owned).into();
         // The lists of servers are part of the fingerprint, and the name is compared with the name of the parts.
         let of_part = ["map_edges", "copy_edges", "verify", "rpc_timeout", "servers", "dataset"];
         let of_process = ["concurrency", "prefetch_bytes"];

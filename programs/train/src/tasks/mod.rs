@@ -221,7 +221,7 @@ pub(crate) trait TaskFlags: Args + Serialize + Debug {
     /// The data.
     type Data;
     /// The flags of the data in GPU memory.
-    type Memory: Args + Debug;
+    type Memory: Args + Debug + Serialize;
 
     /// Returns the type of features in GPU memory.
     fn feature_precision(_memory: &Self::Memory) -> Precision {

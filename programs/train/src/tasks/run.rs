@@ -42,9 +42,8 @@ pub(crate) struct TaskArgs<T: TaskProgram> {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) run: RunArgs,
-    // GPUs may have different amounts of memory.
     #[command(flatten)]
-    #[serde(skip)]
+    #[serde(flatten)]
     pub(crate) memory: <T::Flags as TaskFlags>::Memory,
 }
 
