@@ -52,6 +52,8 @@ pub struct Checkpoints {
     /// The steps of the complete checkpoints, ascending.
     pub(super) complete: Vec<u64>,
     resumed: Option<Resumption>,
+    /// The name of the process group that wrote the checkpoint from which the run continues.
+    resumed_group: Option<String>,
 }
 
 /// The checkpoint that a run continues from.
@@ -88,7 +90,7 @@ impl Checkpoints {
         }
         let usable = usable.map_err(|what| CheckpointError::Refused { what })?;
         let complete = usable.iter().map(|usable| usable.steps).collect();
-        let mut checkpoints = Self { config, run, complete, resumed: None };
+        let mut checkpoints = Self { config, run, complete, resumed: None, resumed_group: None };
         if let Some(newest) = usable.last() {
             let seen = found.iter().filter(|found| found.steps == newest.steps);
             let manifests: Vec<&Manifest> =
@@ -97,6 +99,7 @@ impl Checkpoints {
                 checkpoints.check(manifest)?;
                 let position = manifest.position;
                 checkpoints.resumed = Some(Resumption { position, reading: newest.reading });
+                checkpoints.resumed_group = Some(newest.run.clone());
             }
             let verified = match newest.reading {
                 Reading::Own => vec![world.rank()],
@@ -117,6 +120,16 @@ impl Checkpoints {
     /// Returns the position of the checkpoint from which the run continues; `None` if it starts anew.
     pub fn resumed(&self) -> Option<Position> {
         self.resumed.map(|resumed| resumed.position)
+    }
+
+    /// Returns the name of the process group that writes these checkpoints. Each start of a run has another one.
+    pub fn group(&self) -> &str {
+        &self.run
+    }
+
+    /// Returns the name of the process group that wrote the checkpoint from which the run continues.
+    pub fn resumed_group(&self) -> Option<&str> {
+        self.resumed_group.as_deref()
     }
 
     /// Returns the folder of the checkpoint from which the run continues.

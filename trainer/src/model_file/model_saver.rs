@@ -176,10 +176,7 @@ impl ModelSaver {
 ///
 /// # Errors
 /// [`ModelFileError::Read`] if the file cannot be read.
-fn model_of_earlier_attempt(
-    path: &Path,
-    attempt: &Attempt,
-) -> Result<Option<(ModelOrigin, Value)>, ModelFileError> {
+fn model_of_earlier_attempt(path: &Path, attempt: &Attempt) -> Result<Option<(ModelOrigin, Value)>, ModelFileError> {
     match FileHeader::read(path).map(|header| header.metadata()) {
         Ok(metadata) => {
             let origin = ModelOrigin::from_metadata(&metadata);

@@ -30,15 +30,25 @@ pub(crate) struct CheckpointArgs {
     pub(crate) resume: bool,
 }
 
+/// The lines of a metrics file that a run with `--resume` keeps.
+#[derive(Debug, Default)]
+pub(crate) struct KeptLines {
+    /// The number of finished epochs.
+    pub(crate) epochs: u64,
+    /// The name of the process group that wrote the checkpoint, if the run continues from one.
+    pub(crate) group: Option<String>,
+}
+
 impl CheckpointArgs {
-    /// Returns the number of finished epochs whose lines a metrics file keeps; `None` if the run does not resume.
-    pub(crate) fn kept_epochs(&self, checkpoints: Option<&Checkpoints>) -> Option<u64> {
+    /// Returns the lines that a metrics file keeps; `None` if the run does not resume.
+    pub(crate) fn kept_lines(&self, checkpoints: Option<&Checkpoints>) -> Option<KeptLines> {
         if !self.resume {
             return None;
         }
-        match checkpoints.and_then(Checkpoints::resumed) {
-            Some(position) => Some(position.epoch),
-            None => Some(0),
-        }
+        let Some(checkpoints) = checkpoints else { return Some(KeptLines::default()) };
+        Some(KeptLines {
+            epochs: checkpoints.resumed().map_or(0, |position| position.epoch),
+            group: checkpoints.resumed_group().map(str::to_owned),
+        })
     }
 }

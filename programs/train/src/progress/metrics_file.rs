@@ -1,5 +1,6 @@
 //! The metrics file that `--metrics` names.
 
+use crate::args::checkpoints::KeptLines;
 use anyhow::Context;
 use edgecut_cluster::Attempt;
 use edgecut_output::write_output;
@@ -13,8 +14,9 @@ use std::path::{Path, PathBuf};
 const ATTEMPT: &str = "\"attempt\":";
 
 /// A metrics file in JSON Lines format. Each line is written with one call, so that a reader during the run sees only
-/// complete lines. A restarted attempt appends to the lines of earlier attempts. A run that continues from a checkpoint
-/// appends to the lines of the epochs up to the checkpoint.
+/// complete lines. A restarted attempt appends to the lines of earlier attempts at the same run. A run that continues from a
+/// checkpoint appends to the lines of the epochs up to the checkpoint. Lines of other runs are removed in any case: the
+/// line of a run has the names of [`RunNames`](crate::progress::run_facts::RunNames), by which they are recognized.
 pub(crate) struct MetricsFile {
     file: File,
     path: PathBuf,
@@ -23,10 +25,10 @@ pub(crate) struct MetricsFile {
 }
 
 impl MetricsFile {
-    /// Opens the file: truncates it, or in a restarted attempt continues at its end. If `kept_epochs` is given, continues
-    /// after the lines of this number of epochs and removes the others.
-    pub(crate) fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> anyhow::Result<Self> {
-        let opened = open(path, attempt, kept_epochs);
+    /// Opens the file: truncates it, or in a restarted attempt continues at its end. If `kept` is given, continues after the
+    /// lines of these epochs and removes the others.
+    pub(crate) fn open(path: &Path, attempt: &Attempt, kept: Option<&KeptLines>) -> anyhow::Result<Self> {
+        let opened = open(path, attempt, kept);
         let (file, kept) = opened.with_context(|| format!("--metrics: open {}", path.display()))?;
         Ok(Self { file, path: path.to_owned(), kept })
     }
@@ -49,14 +51,14 @@ pub(crate) fn line_of(attempt: u64, event: &str, fields: impl Serialize) -> anyh
 }
 
 /// Opens a metrics file, and returns the lines that it keeps of the epochs before a checkpoint.
-fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> std::io::Result<(File, String)> {
+fn open(path: &Path, attempt: &Attempt, kept: Option<&KeptLines>) -> std::io::Result<(File, String)> {
     // Devices and pipes cannot be read again.
-    if let Some(epochs) = kept_epochs.filter(|_| path.is_file()) {
-        let kept = kept_lines(&std::fs::read(path)?, epochs, attempt.number);
+    if let Some(kept) = kept.filter(|_| path.is_file()) {
+        let kept = kept_lines(&std::fs::read(path)?, kept, attempt.number);
         write_output(path, kept.as_bytes())?;
         return Ok((OpenOptions::new().append(true).open(path)?, kept));
     }
-    if !attempt.is_restart() {
+    if !attempt.is_restart() || (path.is_file() && !is_of_run(&std::fs::read(path)?, attempt)) {
         return Ok((File::create(path)?, String::new()));
     }
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
@@ -66,14 +68,57 @@ fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> std::io::Re
     Ok((file, String::new()))
 }
 
-/// Returns the lines of the first `epochs` epochs and of the runs that trained them. They become lines of this attempt, which continues them, so that a
+/// Returns the fields of a line that describes a run; `None` for other lines.
+fn run_of(line: &[u8]) -> Option<Map<String, Value>> {
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(fields)) if fields.get("event").and_then(Value::as_str) == Some("run") => Some(fields),
+        _ => None,
+    }
+}
+
+/// Returns true if the last lines of a file are of an earlier attempt at the run of this one. Runs without a name are all
+/// different.
+fn is_of_run(text: &[u8], attempt: &Attempt) -> bool {
+    let last = text.split(|&byte| byte == b'\n').rev().find_map(run_of);
+    let name = last.as_ref().and_then(|run| run.get("run")).and_then(Value::as_str);
+    name.is_some() && name == attempt.run.as_deref()
+}
+
+/// Returns the lines up to the last one of a process group that wrote a checkpoint. The lines before the group's own are
+/// the ones that it has kept itself. Versions before the names wrote no names, so lines at the start without a name are
+/// kept if no line has the name.
+fn lines_up_to<'a>(group: Option<&str>, text: &'a [u8]) -> Vec<&'a [u8]> {
+    let mut lines: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
+    let mut end_of_unnamed = None;
+    let mut end_of_group = None;
+    let mut is_within = false;
+    for (at, line) in lines.iter().enumerate() {
+        let Some(run) = run_of(line) else { continue };
+        let name = run.get("checkpoints").and_then(Value::as_str);
+        if is_within {
+            end_of_group = Some(at);
+        }
+        is_within = is_of_group(&run, group);
+        if name.is_some() && end_of_unnamed.is_none() {
+            end_of_unnamed = Some(at);
+        }
+    }
+    if is_within {
+        return lines;
+    }
+    lines.truncate(end_of_group.or(end_of_unnamed).unwrap_or(lines.len()));
+    lines
+}
+
+/// Returns the lines of the first epochs and of the runs that trained them. They become lines of this attempt, which continues them, so that a
 /// report shows all of them.
-fn kept_lines(text: &[u8], epochs: u64, attempt: u64) -> String {
+fn kept_lines(text: &[u8], wanted: &KeptLines, attempt: u64) -> String {
+    let epochs = wanted.epochs;
     let mut kept = String::new();
     let mut last = 0;
     // The description of the run whose epochs follow.
     let mut run = None;
-    for line in text.split_inclusive(|&byte| byte == b'\n') {
+    for line in lines_up_to(wanted.group.as_deref(), text) {
         let Ok(Value::Object(fields)) = serde_json::from_slice(line) else { continue };
         let epoch = fields.get("epoch").and_then(Value::as_u64);
         let event = fields.get("event").and_then(Value::as_str);
@@ -85,18 +130,32 @@ fn kept_lines(text: &[u8], epochs: u64, attempt: u64) -> String {
         let Some(epoch) = epoch.filter(|&epoch| is_epoch && epoch <= epochs && epoch > last) else { continue };
         last = epoch;
         for line in run.take().into_iter().chain([line]) {
-            // The text is kept, because numbers that are parsed and written again may differ in the last digit.
-            let text = String::from_utf8_lossy(line);
-            match text.split_once(ATTEMPT) {
-                Some((before, after)) => {
-                    let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
-                    kept.push_str(&format!("{before}{ATTEMPT}{attempt}{after}"));
-                }
-                None => kept.push_str(&text),
-            }
+            kept.push_str(&of_attempt(line, attempt));
         }
     }
+    // Another start from the same checkpoint finds the end of the lines by this line, also if no epoch follows.
+    if let Some(line) = run.filter(|line| run_of(line).is_some_and(|run| is_of_group(&run, wanted.group.as_deref()))) {
+        kept.push_str(&of_attempt(line, attempt));
+    }
     kept
+}
+
+/// Returns a line as one of an attempt. The text is kept, because numbers that are parsed and written again may differ in the
+/// last digit.
+fn of_attempt(line: &[u8], attempt: u64) -> String {
+    let text = String::from_utf8_lossy(line);
+    match text.split_once(ATTEMPT) {
+        Some((before, after)) => {
+            let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            format!("{before}{ATTEMPT}{attempt}{after}")
+        }
+        None => text.into_owned(),
+    }
+}
+
+/// Returns true if a line describes the start of a run whose checkpoints have this name.
+fn is_of_group(run: &Map<String, Value>, group: Option<&str>) -> bool {
+    group.is_some() && run.get("checkpoints").and_then(Value::as_str) == group
 }
 
 /// Returns whether a regular file ends with an incomplete line, which a killed process leaves behind.
@@ -116,10 +175,11 @@ fn ends_within_a_line(path: &Path) -> std::io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// Writes one line in an attempt and returns all lines of the file. A line that is not JSON is returned as text.
-    fn write(path: &Path, number: u64) -> Vec<Value> {
-        let mut file = MetricsFile::open(path, &Attempt { number, run: None }, None).expect("a file");
-        let line = line_of(number, "epoch", json!({ "epoch": 1 })).expect("a line");
+    /// Writes the line of a run in an attempt and returns all lines of the file. A line that is not JSON is returned as text.
+    fn write(path: &Path, number: u64, run: Option<&str>) -> Vec<Value> {
+        let attempt = Attempt { number, run: run.map(str::to_owned) };
+        let mut file = MetricsFile::open(path, &attempt, None).expect("a file");
+        let line = line_of(number, "run", json!({ "run": run })).expect("a line");
         file.write(&line).expect("written");
         let text = std::fs::read_to_string(path).expect("the file");
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| line.into())).collect()
@@ -129,13 +189,18 @@ mod tests {
     fn restarted_attempts_append_and_fresh_ones_start_anew() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("metrics.jsonl");
-        let line = |attempt: u64| json!({ "attempt": attempt, "epoch": 1, "event": "epoch" });
-        assert_eq!(write(&path, 1), [line(1)], "the first attempt ended before it wrote anything");
-        assert_eq!(write(&path, 0), [line(0)]);
+        let a = Some("a");
+        let line = |attempt: u64| json!({ "attempt": attempt, "event": "run", "run": a });
+        assert_eq!(write(&path, 1, a), [line(1)], "the first attempt ended before it wrote anything");
+        assert_eq!(write(&path, 0, a), [line(0)]);
         // The second attempt was killed while it wrote a line.
         std::fs::write(&path, format!("{}\n{{\"att", line(0))).expect("a file");
-        assert_eq!(write(&path, 2), [line(0), json!("{\"att"), line(2)]);
-        assert_eq!(write(&path, 3).last(), Some(&line(3)));
+        assert_eq!(write(&path, 2, a), [line(0), json!("{\"att"), line(2)]);
+        assert_eq!(write(&path, 3, a).last(), Some(&line(3)));
+        // The first attempt of another run ended before it wrote anything.
+        for other in [Some("b"), None, None] {
+            assert_eq!(write(&path, 1, other).len(), 1, "lines of another run are removed: {other:?}");
+        }
     }
 
     fn run_line(attempt: u64, date: u64) -> String {
@@ -150,16 +215,49 @@ mod tests {
             |attempt: u64, epoch: u64| format!("{{\"attempt\":{attempt},\"epoch\":{epoch},\"event\":\"epoch\"}}\n");
         let other = "{\"attempt\":0,\"event\":\"result\"}\n";
         let all = [&run_line(0, 1), &line(0, 1), &line(0, 2), &run_line(0, 2), &line(0, 3), other, "{\"att"].concat();
-        for (kept, expected) in [
+        for (epochs, expected) in [
             (2, [run_line(1, 1), line(1, 1), line(1, 2)].concat()),
             (0, String::new()),
             (9, [run_line(1, 1), line(1, 1), line(1, 2), run_line(1, 2), line(1, 3)].concat()),
         ] {
             std::fs::write(&path, &all).expect("a file");
-            drop(MetricsFile::open(&path, &Attempt { number: 1, run: None }, Some(kept)).expect("a file"));
+            let kept = KeptLines { epochs, group: Some("of an earlier version".to_owned()) };
+            drop(MetricsFile::open(&path, &Attempt { number: 1, run: None }, Some(&kept)).expect("a file"));
             assert_eq!(std::fs::read_to_string(&path).expect("the file"), expected);
         }
         std::fs::remove_file(&path).expect("removed");
-        MetricsFile::open(&path, &Attempt::default(), Some(3)).expect("a new file");
+        MetricsFile::open(&path, &Attempt::default(), Some(&KeptLines::default())).expect("a new file");
+    }
+
+    #[test]
+    fn a_resumed_run_keeps_only_lines_of_the_run_that_wrote_its_checkpoint() {
+        let mut sections = Vec::new();
+        for (epoch, group) in ["", "a", "b", "c"].into_iter().enumerate() {
+            let name = if group.is_empty() { String::new() } else { format!("\"checkpoints\":\"{group}\",") };
+            sections.push(format!(
+                "{{\"attempt\":0,{name}\"event\":\"run\"}}\n{{\"attempt\":0,\"epoch\":{},\"event\":\"epoch\"}}\n",
+                epoch + 1
+            ));
+        }
+        // The run continued once without a name, and then with the names a, b and c.
+        for (first, group, expected) in [
+            (0, "a", 0..2),
+            (0, "b", 0..3),
+            (0, "c", 0..4),
+            (0, "of an earlier version", 0..1),
+            // Another run has replaced the file.
+            (1, "other", 1..1),
+            (1, "a", 1..2),
+        ] {
+            let text = sections[first..].concat();
+            let wanted = KeptLines { epochs: 9, group: Some(group.to_owned()) };
+            assert_eq!(kept_lines(text.as_bytes(), &wanted, 0), sections[expected].concat(), "{group}");
+        }
+        // The run c continued within its first epoch, and was started again from that checkpoint of b, twice.
+        let wanted = KeptLines { epochs: 2, group: Some("b".to_owned()) };
+        let kept = kept_lines(sections.concat().as_bytes(), &wanted, 0);
+        let start_of_b = sections[2].split_inclusive('\n').next().expect("a line");
+        assert_eq!(kept, [&*sections[0], &*sections[1], start_of_b].concat());
+        assert_eq!(kept_lines([&*kept, &*sections[3]].concat().as_bytes(), &wanted, 0), kept);
     }
 }

@@ -1,5 +1,6 @@
 //! Progress output of rank 0, metrics and saved models. The other ranks print nothing.
 
+use crate::args::checkpoints::KeptLines;
 use crate::args::plan::Plan;
 use crate::args::run::RunArgs;
 use crate::args::{OutputArgs, WholeArgs};
@@ -40,8 +41,7 @@ pub(crate) struct Reporter {
     /// True on rank 0, the only one that prints results.
     is_first: bool,
     pub(crate) json: bool,
-    /// The number of restarts before this attempt.
-    attempt: u64,
+    attempt: Attempt,
     metrics: Option<MetricsFile>,
     events: Option<EventFile>,
     saver: Option<ModelSaver>,
@@ -66,12 +66,12 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     /// Opens and checks the files that the run writes to. Every rank calls it. `has_embeddings` is true if a saved
-    /// model has embeddings. `kept_epochs` is the number of finished epochs of a run that resumes.
+    /// model has embeddings. `kept` are the lines that a run that resumes keeps.
     pub(crate) fn new(
         run: &RunArgs,
         num_epochs: u64,
         rank: &Rank,
-        (has_embeddings, kept_epochs): (bool, Option<u64>),
+        (has_embeddings, kept): (bool, Option<KeptLines>),
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Self> {
         let args = &run.output;
@@ -93,10 +93,11 @@ impl Reporter {
         let mut events = None;
         if is_first {
             if let Some(path) = &args.metrics {
-                metrics = Some(MetricsFile::open(path, &attempt, kept_epochs)?);
+                metrics = Some(MetricsFile::open(path, &attempt, kept.as_ref())?);
             }
             events = args.tensorboard.as_deref().map(EventFile::create).transpose()?;
         }
+        let kept_epochs = kept.map_or(0, |kept| kept.epochs);
         let kept = metrics.as_ref().map_or("", |metrics| metrics.kept.as_str());
         let rows = kept.lines().filter_map(EpochRow::of_line).collect();
         let monitor = Arc::new(Monitor::new(num_epochs, is_first && args.metrics_port.is_some()));
@@ -111,7 +112,7 @@ impl Reporter {
         Ok(Self {
             is_first,
             json,
-            attempt: attempt.number,
+            attempt,
             metrics,
             events,
             saver,
@@ -122,11 +123,16 @@ impl Reporter {
             said_kept: false,
             progress,
             num_epochs,
-            last_epoch: kept_epochs.unwrap_or(0),
+            last_epoch: kept_epochs,
             best_epoch: 0,
             rows,
             profile: None,
         })
+    }
+
+    /// Returns the name of the run, which all its attempts share, if it has a name.
+    pub(crate) fn run_name(&self) -> Option<String> {
+        self.attempt.run.clone()
     }
 
     /// Stores a description of the data of the training with each saved model.
@@ -199,7 +205,7 @@ impl Reporter {
         if !self.has_lines() {
             return Ok(());
         }
-        let line = line_of(self.attempt, event, fields)?;
+        let line = line_of(self.attempt.number, event, fields)?;
         if let Some(metrics) = &mut self.metrics {
             metrics.write(&line)?;
         }

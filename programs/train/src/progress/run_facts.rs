@@ -7,6 +7,15 @@ use serde::Serialize;
 use serde_json::Value;
 use std::ffi::OsString;
 
+/// The names by which a later start of a run recognizes its lines.
+#[derive(Serialize)]
+pub(crate) struct RunNames<'a> {
+    /// The name that the launcher gives to all attempts, if it has a name.
+    pub(crate) run: Option<String>,
+    /// The name in the checkpoints of this start, if it writes any.
+    pub(crate) checkpoints: Option<&'a str>,
+}
+
 /// The facts about a run, which its report shows.
 #[derive(Serialize)]
 pub(crate) struct RunFacts<'a> {
@@ -17,6 +26,8 @@ pub(crate) struct RunFacts<'a> {
     date: String,
     processes: usize,
     machines: usize,
+    #[serde(flatten)]
+    names: RunNames<'a>,
     /// The name and the sizes of the data.
     #[serde(flatten)]
     data: &'a Value,
@@ -26,7 +37,7 @@ pub(crate) struct RunFacts<'a> {
 }
 
 impl<'a> RunFacts<'a> {
-    pub(crate) fn new(cluster: &Cluster, data: &'a Value, classes: Option<&'a [String]>) -> Self {
+    pub(crate) fn new(cluster: &Cluster, names: RunNames<'a>, data: &'a Value, classes: Option<&'a [String]>) -> Self {
         let words = std::env::args_os().skip(1).map(OsString::into_string);
         let words = words.map(|word| word.unwrap_or_else(|word| word.to_string_lossy().into_owned()));
         let words: Vec<String> = std::iter::once("train".to_owned()).chain(words).collect();
@@ -36,6 +47,7 @@ impl<'a> RunFacts<'a> {
             date: Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true),
             processes: cluster.world_size(),
             machines: cluster.world_size().div_ceil(cluster.local_world_size().max(1)),
+            names,
             data,
             classes,
         }

@@ -103,12 +103,14 @@ impl Run {
                 ),
             }
         }
-        let Some(last) = lines.iter().map(attempt_of).max() else {
+        let Some(last) = lines.last().map(attempt_of) else {
             bail!("{}: it is empty: give a file that `train --metrics` wrote", path.display())
         };
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut run = Self { name, ..Self::default() };
-        for fields in lines.into_iter().filter(|fields| attempt_of(fields) == last) {
+        // Numbers of restarts may begin anew, if a scheduler restarts a launcher.
+        let start = lines.iter().rposition(|fields| attempt_of(fields) != last).map_or(0, |other| other + 1);
+        for fields in lines.drain(start..) {
             run.add(fields);
         }
         let mut flags = path.as_os_str().to_owned();

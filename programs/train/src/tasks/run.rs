@@ -9,7 +9,7 @@ use crate::job::device::of_rank;
 use crate::job::process_role::Rank;
 use crate::job::{num_workers, reported_once};
 use crate::progress::reporter::{Reporter, TaskReporter};
-use crate::progress::run_facts::RunFacts;
+use crate::progress::run_facts::{RunFacts, RunNames};
 use crate::saved_model::SavedModel;
 use crate::settings::given_flags::GivenFlags;
 use crate::tasks::identity::settings_of;
@@ -139,10 +139,11 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
             "--new-embeddings has no effect without a saved model: give --init-from or --load-model, or leave it out";
         bail!(UsageError(what.into()));
     }
-    let kept_epochs = run.checkpoints.kept_epochs(checkpoints);
-    let mut reporter =
-        Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept_epochs), job.world)?;
-    reporter.line("run", RunFacts::new(job.cluster, &facts, classes.as_deref()))?;
+    let kept = run.checkpoints.kept_lines(checkpoints);
+    let mut reporter = Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept), job.world)?;
+    let names = RunNames { run: reporter.run_name(), checkpoints: checkpoints.map(Checkpoints::group) };
+    let about_run = RunFacts::new(job.cluster, names, &facts, classes.as_deref());
+    reporter.line("run", about_run)?;
     reporter.partition(own.part().and_then(|part| part.dataset_root_dir.as_deref()))?;
     say_resumed(&reporter, checkpoints, &args.run.job.stores);
     if has_edge_features {
