@@ -315,19 +315,7 @@ fn refuses_other_settings_of_edges(graph: &Arc<DistGraph>, world: &mut ProcessGr
     let edge_type = EdgeTypeId(0);
     let sampler_config = SamplerConfig::new("5,4".parse::<NumNeighbors>().expect("fan-outs"));
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a sampler"));
-    let negatives = NegativeSampling {
-        num: 1 + rank.min(1),
-        distribution: NegativeDistribution::Uniform,
-        exclude: Exclude::Edges,
-        shared: false,
-    };
-    let link = LinkConfig {
-        negatives,
-        exclude_seed_edges: true,
-        reverse_types: Vec::new(),
-        weights: false,
-        given_negatives: Default::default(),
-    };
+    let link = uniform_negatives(1 + rank.min(1), Exclude::Edges);
     let seeds = EdgeSeeds::Split(Split::Train, vec![edge_type]);
     let error = DistLinkNeighborLoader::new(sampler.clone(), seeds, config(), link, world).err().expect("refused");
     assert!(error.to_string().contains("negatives.num is 1 on rank 0 and 2 on rank 1"), "{error}");

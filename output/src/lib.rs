@@ -1,5 +1,5 @@
 //! Atomic output files. A file is written under a temporary name in the folder of its destination, synced and renamed,
-//! so readers see the complete old content or the complete new content. [`OwnEntries`] removes outputs, and
+//! so readers see the complete old content or the complete new content. [`FolderLock`] reserves a folder. [`OwnEntries`] removes outputs, and
 //! [`TemporaryFolder`] those of processes that have ended, without touching what is not theirs.
 //!
 //! ```
@@ -19,6 +19,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod destination;
+mod folder_lock;
 mod host;
 mod output_file;
 mod own_entries;
@@ -26,8 +27,10 @@ mod sync;
 mod temporary_folder;
 #[doc(hidden)]
 pub mod testing;
+mod timeouts;
 
 pub use destination::destination;
+pub use folder_lock::FolderLock;
 pub use host::host_tag;
 pub use output_file::{OutputFile, check_output, remove_abandoned, remove_abandoned_in, write_output};
 pub use own_entries::{OwnEntries, is_numbered};

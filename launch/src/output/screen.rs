@@ -2,7 +2,7 @@
 
 use crate::messages::Stream;
 use anyhow::{Context, bail};
-use edgecut_output::{OwnEntries, is_numbered, write_output};
+use edgecut_output::{FolderLock, OwnEntries, is_numbered, write_output};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
@@ -26,16 +26,21 @@ pub(crate) struct Screen {
     /// The rank whose line was shown last.
     shown_last: Option<usize>,
     log_dir: Option<PathBuf>,
+    /// Keeps other jobs from the folder.
+    _lock: Option<FolderLock>,
     logs: Vec<File>,
     /// True if standard output, and standard error, are shown in color.
     colors: (bool, bool),
 }
 
 impl Screen {
-    /// Creates a screen, and the folder `log_dir` if it does not exist. Fails if that holds logs of others.
+    /// Creates a screen, and the folder `log_dir` if it does not exist. Fails if that holds logs of others, or if
+    /// another job writes there.
     pub(crate) fn new(log_dir: Option<&Path>) -> anyhow::Result<Self> {
+        let mut lock = None;
         if let Some(dir) = log_dir {
             std::fs::create_dir_all(dir).with_context(|| format!("make the folder {}", dir.display()))?;
+            lock = Some(FolderLock::take(dir).context("--log-dir")?);
             listed_logs(dir)?;
         }
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -46,6 +51,7 @@ impl Screen {
             errors: ErrorLines::default(),
             shown_last: None,
             log_dir: log_dir.map(Into::into),
+            _lock: lock,
             logs: Vec::new(),
             colors,
         })
@@ -241,6 +247,16 @@ mod tests {
         begin(dir.path(), 0, 2).unwrap();
         assert_eq!(logs(dir.path()), ["rank-0.log", "rank-1.log"]);
         assert!(foreign.lost().is_empty());
+    }
+
+    #[test]
+    fn logs_of_a_job_that_runs_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut running = Screen::new(Some(dir.path())).unwrap();
+        running.begin(0, vec![String::new()]).unwrap();
+        let error = format!("{:#}", begin(dir.path(), 0, 1).unwrap_err());
+        assert!(error.starts_with("--log-dir: another job writes to the folder"), "{error}");
+        assert_eq!(logs(dir.path()), ["rank-0.log"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::programs;
 
 use edgecut_testing::{Need, free_port, skip};
 use programs::{
-    ENDS_WITHIN, Folder, Process, TRAIN, assert_error, end, error_of, node, parts, run, send, stderr,
+    ENDS_WITHIN, Folder, Process, TRAIN, assert_error, end, error_of, node, num_checkpoints, parts, run, send, stderr,
     train_or_evaluate, unplace, wait_until,
 };
 use rustix::process::Signal;
@@ -349,7 +349,7 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
     let other = pod("1", "100000");
     let is_stored = || {
         assert!(killed.try_wait().expect("wait for a child").is_none(), "rank 0 has ended");
-        std::fs::read_dir(dir.path()).is_ok_and(|folders| folders.count() > 1)
+        num_checkpoints(dir.path()) > 1
     };
     wait_until(is_stored, || "no checkpoint is stored".into());
     killed.kill().expect("a running process");

@@ -1,6 +1,9 @@
 //! Tests of the files of a run of `train`: flags, metrics and events.
 
-use crate::programs::{fake_parts, json_of, metrics_lines, node, program, run, stderr, succeeded, train};
+use crate::programs::{
+    Folder, assert_error, fake_parts, json_of, metrics_lines, node, program, run, stderr, succeeded, train,
+};
+use edgecut_output::FolderLock;
 use edgecut_testing::python_has;
 use serde_json::Value;
 use std::process::Command;
@@ -47,6 +50,24 @@ fn runs_of_torchrun_without_a_name_are_different_runs() {
         models.push(std::fs::read(&model).expect("a model"));
     }
     assert!(models[0] != models[1]);
+}
+
+#[test]
+fn a_folder_has_the_outputs_of_one_job_at_a_time() {
+    let parts = fake_parts(1);
+    for (command, flag) in [("node", "--checkpoint-dir"), ("sample", "--out")] {
+        let folder = Folder::new();
+        let lock = FolderLock::take(folder.path()).expect("a new folder");
+        let mut job = train(command, &parts.path);
+        if command == "node" {
+            job.args(["--num-epochs", "1", "--hidden-channels", "8"]);
+        }
+        job.arg(flag).arg(folder.path());
+        assert_error(&run(&mut job), &["another job writes to the folder"]);
+        drop(lock);
+        succeeded(run(&mut job));
+        assert!(!folder.join(".edgecut-lock").exists(), "{command}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::programs;
 use crate::slurm_cluster;
 
 use edgecut_testing::{Need, skip};
-use programs::{Folder, Parts, TRAIN, fake_parts, node, run, stderr, succeeded, wait_until};
+use programs::{Folder, Parts, TRAIN, fake_parts, node, num_checkpoints, run, stderr, succeeded, wait_until};
 use serde_json::Value;
 use slurm_cluster::SlurmCluster;
 use std::path::Path;
@@ -147,7 +147,7 @@ fn requeued(slurm: &SlurmCluster, parts: &Parts) {
     let output = succeeded(run(command.env("EDGECUT_BIN", Path::new(TRAIN).parent().expect("a folder"))));
     let job = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let text = || std::fs::read_to_string(&log).unwrap_or_default();
-    let is_stored = || std::fs::read_dir(&checkpoints).is_ok_and(|folders| folders.count() > 0);
+    let is_stored = || num_checkpoints(&checkpoints) > 0;
     wait_until(is_stored, || format!("the job writes checkpoints: {}", text()));
     assert!(run(slurm.command("scancel").args(["--signal=TERM", &job])).status.success());
     wait_until(|| text().contains("SIGTERM: stopped after "), || format!("the job is stopped: {}", text()));

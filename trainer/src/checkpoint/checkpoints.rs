@@ -10,7 +10,7 @@ use super::rank_state::{Position, RankState};
 use super::state_file::{read_state, state_file_name};
 use crate::error::CheckpointError;
 use edgecut_cluster::{ProcessGroup, Termination};
-use edgecut_output::check_output;
+use edgecut_output::{FolderLock, check_output};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind};
@@ -54,6 +54,8 @@ pub struct Checkpoints {
     resumed: Option<Resumption>,
     /// The name of the process group that wrote the checkpoint from which the run continues.
     resumed_group: Option<String>,
+    /// Keeps other jobs from the folder. Only rank 0 has it, since nodes may share the folder.
+    _lock: Option<Arc<FolderLock>>,
 }
 
 /// The checkpoint that a run continues from.
@@ -70,12 +72,20 @@ impl Checkpoints {
     /// # Errors
     /// [`CheckpointError::Refused`] if the checkpoint belongs to a run with other settings or data, if ranks cannot read
     /// the files that they need, or if the folder holds checkpoints and [`CheckpointConfig::resume`] is false.
-    /// [`CheckpointError::Damaged`] for damaged files.
+    /// [`CheckpointError::Damaged`] for damaged files. [`CheckpointError::Write`] if another job writes to the folder.
     pub fn open(config: CheckpointConfig, world: &mut ProcessGroup) -> Result<Self, CheckpointError> {
         let dir = &config.dir;
         std::fs::create_dir_all(dir)
             .and_then(|()| check_output(&dir.join(state_file_name(world.rank()))))
             .map_err(|source| CheckpointError::Write { path: dir.clone(), source })?;
+        let mut lock = None;
+        if world.rank() == 0 {
+            let taken = FolderLock::take(dir);
+            let taken = taken.map_err(|source| CheckpointError::Write { path: dir.clone(), source })?;
+            lock = Some(Arc::new(taken));
+        }
+        // No rank reads checkpoints that another job may still remove.
+        world.barrier()?;
         let found = find(dir)?;
         check_identity(&config, &found)?;
         let usable = agree(&config, &found, world)?;
@@ -90,7 +100,7 @@ impl Checkpoints {
         }
         let usable = usable.map_err(|what| CheckpointError::Refused { what })?;
         let complete = usable.iter().map(|usable| usable.steps).collect();
-        let mut checkpoints = Self { config, run, complete, resumed: None, resumed_group: None };
+        let mut checkpoints = Self { config, run, complete, resumed: None, resumed_group: None, _lock: lock };
         if let Some(newest) = usable.last() {
             let seen = found.iter().filter(|found| found.steps == newest.steps);
             let manifests: Vec<&Manifest> =

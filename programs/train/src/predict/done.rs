@@ -7,7 +7,7 @@ use crate::job::graph_session::{self, GraphSession};
 use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
-use crate::sample::output_folder::{OldOutputs, prepare};
+use crate::sample::output_folder::{OldOutputs, reserve};
 use anyhow::Context;
 use edgecut_cli::{message, result};
 use serde::Serialize;
@@ -113,5 +113,5 @@ fn prepare_out(args: &PredictArgs, rank: &Rank) -> anyhow::Result<OldOutputs> {
     if rank.local_rank > 0 {
         return Ok(OldOutputs::default());
     }
-    prepare(&args.out, "predictions", is_output, args.overwrite)
+    reserve(&args.out, "predictions", is_output, args.overwrite, rank)
 }

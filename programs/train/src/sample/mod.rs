@@ -12,7 +12,7 @@ use crate::node_ids::npy_numbers::read_numbers;
 use crate::node_ids::{IdFileForm, NodeIdFile};
 use crate::sample::args::SampleArgs;
 use crate::sample::npz::{Npz, write_npz};
-use crate::sample::output_folder::prepare;
+use crate::sample::output_folder::reserve;
 use anyhow::{Context, bail};
 use edgecut_cli::result;
 use edgecut_cluster::Termination;
@@ -48,7 +48,7 @@ impl JobCommand for SampleArgs {
 
 fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
-    let old = prepare(&args.out, "batches", is_batch, args.overwrite)?;
+    let old = reserve(&args.out, "batches", is_batch, args.overwrite, rank)?;
     let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
     graph_session::run(&args.job, &args.part, rank, WantedLabels::First, &flags, |job| {
         let loader = loader(args, given, job)?;

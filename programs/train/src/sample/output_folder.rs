@@ -1,7 +1,8 @@
 //! Folders of output files.
 
+use crate::job::process_role::Rank;
 use anyhow::{Context, bail};
-use edgecut_output::{OwnEntries, remove_abandoned_in};
+use edgecut_output::{FolderLock, OwnEntries, remove_abandoned_in};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,19 +13,34 @@ use std::path::{Path, PathBuf};
 pub(crate) struct OldOutputs {
     dir: PathBuf,
     files: Vec<(PathBuf, FileId)>,
+    /// Keeps other jobs from writing to the folder.
+    lock: Option<FolderLock>,
 }
 
 /// The device and the number of a file. A file that replaces another has another number, since both exist for a while.
 type FileId = (u64, u64);
 
-/// Creates a folder of outputs whose names `is_output` accepts. Returns the outputs of an earlier run that it holds, and
-/// fails if there are any without `overwrite`. `what` names the outputs in errors.
-pub(crate) fn prepare(
+/// Creates a folder of outputs as [`prepare`] does, and reserves it for this job. Nodes may share the folder, so only rank 0
+/// reserves it.
+pub(crate) fn reserve(
     dir: &Path,
     what: &str,
     is_output: impl Fn(&str) -> bool,
     overwrite: bool,
+    rank: &Rank,
 ) -> anyhow::Result<OldOutputs> {
+    // A file in place of the folder is refused below.
+    if rank.rank > 0 || (dir.exists() && !dir.is_dir()) {
+        return prepare(dir, what, is_output, overwrite);
+    }
+    std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+    let lock = FolderLock::take(dir).context("--out")?;
+    Ok(OldOutputs { lock: Some(lock), ..prepare(dir, what, is_output, overwrite)? })
+}
+
+/// Creates a folder of outputs whose names `is_output` accepts. Returns the outputs of an earlier run that it holds, and
+/// fails if there are any without `overwrite`. `what` names the outputs in errors.
+fn prepare(dir: &Path, what: &str, is_output: impl Fn(&str) -> bool, overwrite: bool) -> anyhow::Result<OldOutputs> {
     let name = dir.display().to_string();
     if dir.exists() && !dir.is_dir() {
         bail!("--out {name}: it is a file: choose a folder");
@@ -51,13 +67,13 @@ pub(crate) fn prepare(
     if !files.is_empty() && !overwrite {
         bail!("{name} holds {what} of an earlier run: choose another --out, or add --overwrite");
     }
-    Ok(OldOutputs { dir: dir.to_path_buf(), files })
+    Ok(OldOutputs { dir: dir.to_path_buf(), files, lock: None })
 }
 
 impl OldOutputs {
     /// Removes the outputs that this run has not replaced. All processes of the job must have written theirs.
     pub(crate) fn remove(self) -> anyhow::Result<()> {
-        let Self { dir, files } = self;
+        let Self { dir, files, lock: _lock } = self;
         let mut left = Vec::new();
         for (file, id) in files {
             if dir.join(&file).symlink_metadata().is_ok_and(|found| id_of(&found) == id) {

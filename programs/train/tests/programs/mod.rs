@@ -357,6 +357,12 @@ pub fn assert_refused(output: &Output, status: i32, words: &[&str]) {
     assert!(is_expected, "{text}, expected the status {status} and {words:?}");
 }
 
+/// Returns the number of folders of checkpoints in a folder, complete or not.
+pub fn num_checkpoints(dir: &Path) -> usize {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("step-")).count()
+}
+
 /// Returns the direct children of a process.
 pub fn children_of(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process table");

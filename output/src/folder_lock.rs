@@ -1,0 +1,137 @@
+//! The reservation of a folder of outputs for one job.
+
+use crate::timeouts::{LOCK_INTERVAL, LOCK_TIMEOUT};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The name of the file that is locked. Network file systems share locks on files with other machines, but no locks on
+/// folders.
+const LOCK_FILE: &str = ".edgecut-lock";
+
+/// The reservation of a folder for the outputs of this process. No other process can take it while this value lives. The
+/// file of the lock is removed with it; the file of a process that was killed does not reserve the folder.
+///
+/// Nodes of a job may share a folder, so only one process of a job takes it, usually rank 0. On file systems without
+/// locks, and in folders where this process may not create a file, nothing is reserved.
+///
+/// ```
+/// use edgecut_output::FolderLock;
+/// # let dir = tempfile::tempdir()?;
+/// let lock = FolderLock::take(dir.path())?;
+/// drop(lock);
+/// FolderLock::take(dir.path())?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct FolderLock {
+    /// The file and its path; `None` if nothing is reserved.
+    locked: Option<(File, PathBuf)>,
+    /// The process that has taken the folder, since a forked child has a copy of this value.
+    process: u32,
+}
+
+impl FolderLock {
+    /// Reserves a folder, which must exist. Waits a few seconds for another process to end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ResourceBusy`] if another process keeps the folder; the error names both. Any other I/O error of the
+    /// file.
+    pub fn take(dir: &Path) -> io::Result<Self> {
+        Self::take_within(dir, LOCK_TIMEOUT)
+    }
+
+    fn take_within(dir: &Path, limit: Duration) -> io::Result<Self> {
+        let path = dir.join(LOCK_FILE);
+        let process = std::process::id();
+        let start = Instant::now();
+        loop {
+            let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+            let mut file = match opened {
+                Ok(file) => file,
+                // The outputs themselves will fail if they are written here.
+                Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
+                    return Ok(Self { locked: None, process });
+                }
+                Err(error) => return Err(error),
+            };
+            match file.try_lock() {
+                Ok(()) if is_at(&file, &path) => {
+                    // The text only serves the errors of others.
+                    let _ = file.set_len(0).and_then(|()| file.write_all(process_name().as_bytes()));
+                    return Ok(Self { locked: Some((file, path)), process });
+                }
+                // The last owner has removed the file meanwhile.
+                Ok(()) => continue,
+                Err(TryLockError::WouldBlock) => {}
+                // The file system has no locks.
+                Err(TryLockError::Error(_)) => {
+                    let _ = fs::remove_file(&path);
+                    return Ok(Self { locked: None, process });
+                }
+            }
+            if start.elapsed() >= limit {
+                let owner = fs::read_to_string(&path).unwrap_or_default();
+                let what = format!(
+                    "another job writes to the folder {}{}{owner}: wait until it has ended, or choose another folder",
+                    dir.display(),
+                    if owner.is_empty() { "" } else { ", " }
+                );
+                return Err(io::Error::new(ErrorKind::ResourceBusy, what));
+            }
+            std::thread::sleep(LOCK_INTERVAL);
+        }
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        if let Some((_file, path)) = &self.locked
+            && self.process == std::process::id()
+        {
+            // The file is still locked, so it is not the file of another process. If it stays, it does no harm.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Returns true if `path` leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(own), Ok(found)) => (own.dev(), own.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
+}
+
+/// Returns the name of this process for other processes, which may run on other machines.
+fn process_name() -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("process {} on {}", std::process::id(), host.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_owner_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        // A process that was killed has left its file.
+        fs::write(dir.path().join(LOCK_FILE), "process 1 on a machine that has failed").unwrap();
+        let lock = FolderLock::take(dir.path()).unwrap();
+        let error = FolderLock::take_within(dir.path(), Duration::ZERO).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+        let text = error.to_string();
+        let owner = format!("{}, process {} on ", dir.path().display(), std::process::id());
+        assert!(text.contains(&owner) && text.contains("choose another folder"), "{text}");
+        // Its folder may be taken as soon as it ends.
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| FolderLock::take(dir.path()).map(drop));
+            drop(lock);
+            waiting.join().unwrap().unwrap();
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
