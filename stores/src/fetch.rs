@@ -19,7 +19,7 @@ use std::time::Instant;
 use tokio::sync::Semaphore;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The end of the name of a file that is not complete.
+/// The end of the name of a file that is not complete, unless an object has such a name.
 const PARTIAL: &str = ".partial";
 
 /// The objects of a folder, or an object, in one state.
@@ -65,6 +65,15 @@ impl Snapshot {
         self.objects.contains_key(name)
     }
 
+    /// Returns an end of the names of files that are not complete, which no object has.
+    pub(crate) fn partial_ending(&self) -> String {
+        let mut ending = PARTIAL.to_owned();
+        while self.names().any(|name| has_ending(name, &ending)) {
+            ending.push('~');
+        }
+        ending
+    }
+
     /// Returns true for a folder.
     pub fn is_folder(&self) -> bool {
         self.is_folder
@@ -100,6 +109,11 @@ impl Snapshot {
     pub(crate) fn bytes(objects: &[(&str, &ObjectMeta)]) -> u64 {
         objects.iter().map(|(_, object)| object.size).sum()
     }
+}
+
+/// Returns true if a file or a folder of a path ends with this text.
+fn has_ending(path: &str, ending: &str) -> bool {
+    path.split('/').any(|name| name.ends_with(ending))
 }
 
 /// Returns the objects below a folder by their names, each after `prefix`.
@@ -166,6 +180,8 @@ pub(crate) struct Download<'a> {
     pub(crate) url: &'a StoreUrl,
     pub(crate) root: &'a Path,
     pub(crate) progress: &'a Progress<'a>,
+    /// See [`Snapshot::partial_ending`].
+    pub(crate) partial_ending: &'a str,
 }
 
 impl Download<'_> {
@@ -179,7 +195,7 @@ impl Download<'_> {
     async fn fetch(&self, requests: &Semaphore, name: &str, object: &ObjectMeta) -> Result<(), StoreError> {
         let path = self.root.join(name);
         let mut partial = path.clone().into_os_string();
-        partial.push(PARTIAL);
+        partial.push(self.partial_ending);
         let partial = PathBuf::from(partial);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(StoreError::local(folder))?;
@@ -230,5 +246,34 @@ impl Download<'_> {
 
     fn url_of(&self, key: &Key) -> StoreUrl {
         StoreUrl { path: key.clone(), ..self.url.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_object_has_the_name_of_an_incomplete_file() {
+        for (names, ending) in [
+            (&["a", "b.partial.txt"][..], ".partial"),
+            (&["a", "a.partial"], ".partial~"),
+            (&["a", "a.partial/rows"], ".partial~"),
+            (&["a.partial~", "b.partial"], ".partial~~"),
+        ] {
+            let url: StoreUrl = StoreUrl::parse("s3://bucket/folder").unwrap();
+            let mut objects = BTreeMap::new();
+            for name in names {
+                let object = ObjectMeta {
+                    location: Key::from(*name),
+                    last_modified: Default::default(),
+                    size: 1,
+                    e_tag: None,
+                    version: None,
+                };
+                objects.insert((*name).to_owned(), object);
+            }
+            assert_eq!(Snapshot { url, objects, is_folder: true }.partial_ending(), ending, "{names:?}");
+        }
     }
 }

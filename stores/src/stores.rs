@@ -294,7 +294,8 @@ impl Stores {
         let url = snapshot.url();
         let progress = Progress::start(self.say, "fetching", url, missing.len(), Snapshot::bytes(&missing));
         let progress = progress.with_lock(lock);
-        let download = Download { store: &*store, url, root, progress: &progress };
+        let partial_ending = snapshot.partial_ending();
+        let download = Download { store: &*store, url, root, progress: &progress, partial_ending: &partial_ending };
         self.runtime.block_on(download.run(&missing))?;
         progress.finish();
         Ok(())
