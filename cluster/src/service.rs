@@ -107,6 +107,7 @@ pub struct ServiceListener {
     waiting: Option<(TcpListener, mpsc::Sender<RpcStream>)>,
     accept_thread: Option<AcceptThread>,
     incoming: Option<mpsc::Receiver<RpcStream>>,
+    name_for_clients: Option<String>,
 }
 
 impl ServiceListener {
@@ -128,12 +129,19 @@ impl ServiceListener {
             waiting: Some((listener, rpc)),
             accept_thread: None,
             incoming: Some(incoming),
+            name_for_clients: None,
         })
     }
 
     /// Returns the address that the socket is bound to.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Sets another name of the data for clients, before [`ServiceListener::serve`]. Other servers may read a part of the
+    /// data only, and know the name of that part.
+    pub fn name_for_clients(&mut self, name: String) {
+        self.name_for_clients = Some(name);
     }
 
     /// Begins to accept clients, as the server with this number in the list of servers. `name` identifies the data that
@@ -159,6 +167,9 @@ impl ServiceListener {
             token: as_rank.token,
             protection: as_rank.protection,
         }));
+        if let Some(name) = self.name_for_clients.take() {
+            acceptor.name_for_clients(name);
+        }
         self.accept_thread = Some(acceptor.start(listener)?);
         Ok(())
     }

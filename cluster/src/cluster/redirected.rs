@@ -198,6 +198,22 @@ fn a_connection_that_reaches_another_server_is_refused_by_name() {
         let target = ServiceTarget { from: ServiceCaller::Client(0), server: 0, data: Some("other data") };
         let error = address.connect(&target, &config, Duration::from_secs(20)).unwrap_err().to_string();
         assert!(error.contains("has reached server 0 of other data:"), "{error}");
+
+        // Clients read more of the data than other servers, and know it by another name.
+        let mut listener = ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), 0, &config).unwrap();
+        listener.name_for_clients("the data, built".to_owned());
+        listener.serve(0, "the data").unwrap();
+        let address: ServiceAddress = listener.addr().to_string().parse().unwrap();
+        for (from, data, is_served) in [
+            (ServiceCaller::Client(0), "the data, built", true),
+            (ServiceCaller::Client(0), "the data", false),
+            (ServiceCaller::Server(1), "the data", true),
+            (ServiceCaller::Server(1), "the data, built", false),
+        ] {
+            let target = ServiceTarget { from, server: 0, data: Some(data) };
+            let connected = address.connect(&target, &config, Duration::from_secs(20));
+            assert_eq!(connected.is_ok(), is_served, "{from:?} {data}");
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,8 @@ pub(crate) struct Acceptor {
     pub(super) party: Party,
     // The name of the job, or of the data that a server serves. `None` until a rank has learned it.
     job: Mutex<Option<String>>,
+    // The name for clients of a server, if it is another one.
+    for_clients: OnceLock<String>,
     // Notified when `job` is set.
     job_known: Condvar,
     pub(super) world_size: usize,
@@ -139,6 +141,7 @@ impl Acceptor {
             protection: settings.protection,
             party: settings.party,
             job: Mutex::new(settings.job),
+            for_clients: OnceLock::new(),
             job_known: Condvar::new(),
             world_size: settings.world_size,
             keep_alive: settings.keep_alive,
@@ -163,6 +166,11 @@ impl Acceptor {
         self.job_known.notify_all();
     }
 
+    /// Sets the name of the data of this server for clients, once.
+    pub(crate) fn name_for_clients(&self, name: String) {
+        let _ = self.for_clients.set(name);
+    }
+
     /// Returns the name of the job; empty until it is known.
     pub(crate) fn job(&self) -> String {
         lock(&self.job).clone().unwrap_or_default()
@@ -172,6 +180,11 @@ impl Acceptor {
     /// job first and connect at once, so this waits for the name if the connector knows it. It gives up at the deadline,
     /// and if the connection was closed to make room for others.
     pub(super) fn identity_for(&self, binding: &Binding, deadline: Instant, slot: &HandshakeSlot) -> Identity {
+        if matches!(binding.from, Party::Client(_))
+            && let Some(name) = self.for_clients.get()
+        {
+            return Identity { party: self.party, job: JobId::of(name) };
+        }
         let is_meant = binding.to.party == self.party && binding.to.job != JobId::UNKNOWN;
         let mut job = lock(&self.job);
         while is_meant && job.is_none() {

@@ -2,6 +2,7 @@
 
 use crate::error::SampleError;
 use edgecut_cluster::{ServiceAddress, ServiceConfig};
+use edgecut_graph::{FeaturesChecksum, checksum};
 
 /// The servers that together hold a graph, the same list on every server and client. Any number of servers can hold any
 /// number of parts, see [`PartLayout`](edgecut_cluster::PartLayout).
@@ -54,6 +55,12 @@ impl ServerList {
     pub fn service(&self) -> &ServiceConfig {
         &self.service
     }
+}
+
+/// Returns the end of the name under which a part is served to clients, which fetch its features; empty without features
+/// that were built after the parts. Servers do not fetch features from each other, and do not know the end.
+pub(crate) fn features_name(built: &[FeaturesChecksum]) -> String {
+    if built.is_empty() { String::new() } else { format!(" features {}", checksum(format!("{built:?}").as_bytes())) }
 }
 
 /// Returns the name under which a part of the data `data` is served.

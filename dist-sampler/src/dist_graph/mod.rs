@@ -1,5 +1,6 @@
 //! A partitioned graph as one process of a job sees it, and requests over all parts.
 
+pub(crate) mod built_features;
 mod cache_features;
 pub(crate) mod edge_attributes;
 mod edge_ids;
@@ -30,7 +31,7 @@ use crate::rpc::traffic::Traffic;
 use crate::workers::Workers;
 use bytes::Bytes;
 use edgecut_cluster::{Cluster, PartLayout, SecureStream, ServiceListener};
-use edgecut_graph::{GraphError, HopKernel, Meta, NodeTypeId, Part, PartitionId, TableIdSource};
+use edgecut_graph::{FeaturesChecksum, GraphError, HopKernel, Meta, NodeTypeId, Part, PartitionId, TableIdSource};
 use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
 use std::path::Path;
@@ -92,8 +93,9 @@ pub(crate) enum Role {
     Rank,
     /// A server. The listener accepts connections as long as the graph is served.
     Server { description: Bytes, listener: Mutex<ServiceListener> },
-    /// A process without a part. Its own empty part comes after the `num_parts` parts of the graph.
-    Client { num_parts: u32 },
+    /// A process without a part. Its own empty part comes after the `num_parts` parts of the graph. `features` were built
+    /// after the parts.
+    Client { num_parts: u32, features: Vec<FeaturesChecksum> },
 }
 
 /// The components of a [`DistGraph`].
@@ -452,7 +454,7 @@ impl DistGraph {
             // A server has no seeds; it answers as if it were alone.
             Role::Server { .. } => return SeedShare { parts: own..own + 1, sharers: 1, mine: 0 },
             Role::Rank => self.part().meta().num_parts,
-            Role::Client { num_parts } => num_parts,
+            Role::Client { num_parts, .. } => num_parts,
         };
         if !world_size.is_multiple_of(num_parts as usize) {
             return SeedShare { parts: 0..num_parts, sharers: world_size, mine: rank };
@@ -470,7 +472,7 @@ impl DistGraph {
     /// Returns the number of groups of parts whose seeds are divided: as many as processes hold, or as servers serve.
     pub fn num_seed_groups(&self) -> usize {
         match self.role {
-            Role::Client { num_parts } => num_parts as usize,
+            Role::Client { num_parts, .. } => num_parts as usize,
             _ => self.part().meta().num_parts as usize,
         }
     }

@@ -62,8 +62,9 @@ pub(crate) struct PeerContext {
 pub(crate) enum Holders {
     /// The ranks of the job.
     Ranks,
-    /// Sampling servers, and the name of each part's data. `caller` is this process.
-    Servers { servers: Arc<ServerList>, data: Arc<str>, caller: ServiceCaller },
+    /// Sampling servers, and the name of each part's data. `built` has the end of each server's name for clients, and is
+    /// empty on a server. `caller` is this process.
+    Servers { servers: Arc<ServerList>, data: Arc<str>, built: Arc<[String]>, caller: ServiceCaller },
 }
 
 impl Holders {
@@ -86,10 +87,11 @@ impl Holders {
                 let addr = cluster.addr_of(holder)?;
                 Ok((PeerName::Rank { rank: holder, addr }, Arc::new(RankTarget { cluster, rank: holder })))
             }
-            Self::Servers { servers, data, caller } => {
+            Self::Servers { servers, data, built, caller } => {
                 let address = servers.addresses()[holder].clone();
                 let named = PeerName::Server(address.to_string());
-                let data = Some(part_name(data, part));
+                let built = built.get(holder).map_or("", String::as_str);
+                let data = Some(part_name(data, part) + built);
                 let service = servers.service().clone();
                 let target = ServerTarget { address, caller: *caller, server: holder, data, service, cluster };
                 Ok((named, Arc::new(target)))

@@ -1,7 +1,8 @@
 //! The client's side: a graph without a part of its own.
 
 use crate::config::dist_graph_config::DistGraphConfig;
-use crate::config::server_list::ServerList;
+use crate::config::server_list::{ServerList, features_name};
+use crate::dist_graph::built_features::merged;
 use crate::dist_graph::{Assembly, DistGraph, Role, network_threads};
 use crate::error::SampleError;
 use crate::rpc::peer::Holders;
@@ -33,7 +34,7 @@ impl DistGraph {
     ) -> Result<Arc<Self>, SampleError> {
         let runtime = network_threads(&config)?;
         let described = runtime.block_on(describe_all(&servers, &cluster, &config, patience));
-        let Described { meta, fingerprint } = match described {
+        let Described { meta, fingerprint, features } = match described {
             Ok(described) => described,
             Err(error) => {
                 // Dropping a runtime waits for attempts to connect, which may take as long as `patience`.
@@ -42,10 +43,16 @@ impl DistGraph {
             }
         };
         let num_parts = meta.num_parts;
+        let built: Arc<[String]> = features.iter().map(|of_server| features_name(of_server)).collect();
+        let mut of_servers = Vec::new();
+        for (address, of_server) in servers.addresses().iter().zip(features) {
+            of_servers.push((format!("server {address}"), of_server));
+        }
+        let features = merged(of_servers)?;
         let layout = PartLayout::new(num_parts as usize, servers.addresses().len());
         let caller = ServiceCaller::Client(cluster.rank());
-        let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into(), caller };
-        let role = Role::Client { num_parts };
+        let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into(), built, caller };
+        let role = Role::Client { num_parts, features };
         let spread = cluster.rank();
         let part = Arc::new(
             Part::without_nodes(meta)

@@ -10,7 +10,7 @@ use crate::rpc::messages::Request;
 use crate::rpc::server_requests::DescribeRequest;
 use crate::timeouts::{DESCRIPTION_RETRY_INTERVAL, MIN_DESCRIPTION_TIMEOUT};
 use edgecut_cluster::{Cluster, ServiceAddress, ServiceCaller, with_causes};
-use edgecut_graph::Meta;
+use edgecut_graph::{FeaturesChecksum, Meta};
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -27,6 +27,8 @@ pub(crate) struct Description {
     pub(crate) num_servers: usize,
     /// The fingerprint of the partitioning.
     pub(crate) fingerprint: String,
+    /// The features of the server's part that were built after the parts.
+    pub(crate) features: Vec<FeaturesChecksum>,
     /// The contents of `META.json` without the list of files. A server of several parts describes them as one part.
     pub(crate) meta: String,
 }
@@ -35,6 +37,8 @@ pub(crate) struct Description {
 pub(crate) struct Described {
     pub(crate) meta: Meta,
     pub(crate) fingerprint: String,
+    /// The features that were built after the parts, by server.
+    pub(crate) features: Vec<Vec<FeaturesChecksum>>,
 }
 
 /// Asks all servers for their descriptions, and checks that they hold one graph in the order of the list. Waits for up
@@ -92,7 +96,9 @@ pub(crate) async fn describe_all(
     let origin = format!("the description of server {address}");
     let meta = Meta::parse_description(Path::new(&origin), described[0].meta.as_bytes());
     let meta = meta.map_err(|source| SampleError::process("read the description of the graph", source))?;
-    Ok(Described { meta, fingerprint: data.clone() })
+    let fingerprint = data.clone();
+    let features = described.into_iter().map(|description| description.features).collect();
+    Ok(Described { meta, fingerprint, features })
 }
 
 /// A server that is asked for its description.

@@ -3,7 +3,7 @@
 use crate::batch::encoding::{decode_seeds, encode_subgraph};
 use crate::batch::sampler::DistNeighborSampler;
 use crate::config::dist_graph_config::DistGraphConfig;
-use crate::config::server_list::{ServerList, part_name};
+use crate::config::server_list::{ServerList, features_name, part_name};
 use crate::dist_graph::{Assembly, DistGraph, Role, layout_of, network_threads};
 use crate::error::SampleError;
 use crate::part::requests::{Refusal, SplitRequest};
@@ -79,12 +79,19 @@ impl DistGraph {
         let mut without_files = Meta::clone(meta);
         without_files.files.clear();
         let text = serde_json::to_string(&without_files).map_err(as_json)?;
-        let description =
-            Description { server, num_servers: layout.num_processes(), fingerprint: fingerprint.clone(), meta: text };
+        let description = Description {
+            server,
+            num_servers: layout.num_processes(),
+            fingerprint: fingerprint.clone(),
+            features: part.built_features().to_vec(),
+            meta: text,
+        };
         let description = serde_json::to_vec(&description).map_err(as_json)?;
         let name = part_name(&fingerprint, part.id().0);
+        let for_clients = name.clone() + &features_name(part.built_features());
         let caller = ServiceCaller::Server(server);
-        let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into(), caller };
+        let holders =
+            Holders::Servers { servers: Arc::new(servers), data: fingerprint.into(), built: Arc::new([]), caller };
         let runtime = network_threads(&config)?;
         // A server is in no job with others, so that it outlives them.
         let cluster = Cluster::join_local(1, |_| {})?.remove(0);
@@ -92,7 +99,9 @@ impl DistGraph {
         let assembly = Assembly { part, cluster, config, holders, layout, role, spread: server };
         let graph = Self::assemble(assembly, runtime, Some(incoming))?;
         if let Role::Server { listener, .. } = &graph.role {
-            listener.lock().unwrap_or_else(PoisonError::into_inner).serve(server, &name)?;
+            let mut listener = listener.lock().unwrap_or_else(PoisonError::into_inner);
+            listener.name_for_clients(for_clients);
+            listener.serve(server, &name)?;
         }
         Ok(graph)
     }

@@ -248,7 +248,9 @@ fn check_identity(config: &CheckpointConfig, found: &[Found]) -> Result<(), Chec
 
 /// Returns true if a checkpoint belongs to other data. The features of the same parts may have been built again.
 fn is_other_data(data: &DataIdentity, manifest: &Manifest) -> bool {
-    let has_other_features = manifest.parts == data.parts && manifest.features != data.features;
+    // Clients of servers of earlier versions did not store the features.
+    let is_stored = !manifest.features.is_empty();
+    let has_other_features = manifest.parts == data.parts && is_stored && manifest.features != data.features;
     manifest.dataset != data.dataset || has_other_features
 }
 

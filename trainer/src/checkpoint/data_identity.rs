@@ -1,8 +1,8 @@
 //! The identity of the data that a run trains on.
 
-use edgecut_cluster::{ClusterError, ProcessGroup};
-use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{FeaturesChecksum, GraphDataset, Meta, checksum};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::{DistGraph, SampleError};
+use edgecut_graph::{GraphDataset, Meta, checksum};
 use std::collections::BTreeSet;
 
 /// The identity of the data that a run trains on.
@@ -23,24 +23,23 @@ impl DataIdentity {
     /// Clients of servers have no nodes, so the identity describes the parts there. Every rank must call this.
     ///
     /// # Errors
-    /// A failure of the job.
-    pub fn of_graph(graph: &DistGraph, world: &mut ProcessGroup) -> Result<Self, ClusterError> {
+    /// Processes that have different features of a part, or a failure of the job.
+    pub fn of_graph(graph: &DistGraph, world: &mut ProcessGroup) -> Result<Self, SampleError> {
         let part = graph.part();
         let parts = part.meta().fingerprint_on_disk();
         let num_groups = graph.num_seed_groups();
+        let built = graph.built_features(world)?;
+        let features = if built.is_empty() {
+            String::new()
+        } else {
+            checksum(format!("{:?}", BTreeSet::from_iter(built)).as_bytes())
+        };
         if graph.is_client() {
-            return Ok(Self { dataset: parts.clone(), parts, num_groups, ..Self::default() });
+            return Ok(Self { dataset: parts.clone(), parts, features, num_groups });
         }
         // Parts of earlier versions, and features that were built after the parts, have no digest for any partitioning. Only
         // the same parts are the same data then.
         let dataset = digest_of_dataset(part.meta()).unwrap_or_else(|| parts.clone());
-        let own = serde_json::to_vec(part.built_features()).unwrap_or_default();
-        let mut built: BTreeSet<FeaturesChecksum> = BTreeSet::new();
-        for of_rank in world.all_gather(&own)? {
-            // Ranks that share a part have the same entries.
-            built.extend(serde_json::from_slice::<Vec<FeaturesChecksum>>(&of_rank).unwrap_or_default());
-        }
-        let features = if built.is_empty() { String::new() } else { checksum(format!("{built:?}").as_bytes()) };
         Ok(Self { dataset, parts, features, num_groups })
     }
 

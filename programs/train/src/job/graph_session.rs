@@ -78,8 +78,8 @@ pub(crate) fn run<'a>(
         };
         let graph = serving.insert(graph).clone();
         graph.handle().block_on(graph.wait_until_connected())?;
-        // No rank may send a request before all ranks serve.
-        world.barrier()?;
+        // This is also a barrier: no rank may send a request before all ranks serve.
+        graph.built_features(world)?;
         if rank.rank == 0 && !job.quiet {
             message!("{}", description(&graph, start.elapsed()));
         }
