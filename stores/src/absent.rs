@@ -109,6 +109,11 @@ impl Stores {
         match self.0 {}
     }
 
+    #[must_use]
+    pub fn of_run(self, run: Option<String>) -> Self {
+        match self.0 {}
+    }
+
     pub fn into_copies(self) -> CopiesInUse {
         match self.0 {}
     }

@@ -134,10 +134,11 @@ impl Copies {
         }
     }
 
-    /// Marks the outputs as complete, so that no other command removes them before they are uploaded.
-    pub(crate) fn mark_complete(&self, url: &StoreUrl) -> Result<(), StoreError> {
+    /// Marks the outputs of a run as complete, so that no other command removes them before they are uploaded.
+    pub(crate) fn mark_complete(&self, url: &StoreUrl, run: Option<&str>) -> Result<(), StoreError> {
         let path = complete_mark(&self.output());
-        fs::write(&path, url.to_string())
+        let run = run.map_or_else(String::new, |run| format!("\n{run}"));
+        fs::write(&path, format!("{url}{run}"))
             .and_then(|()| File::open(&path)?.sync_all())
             .map_err(StoreError::local(&path))?;
         let folder = self.output_folder();
@@ -147,6 +148,12 @@ impl Copies {
     /// Returns true for complete outputs that were not uploaded.
     pub(crate) fn are_complete(&self) -> bool {
         complete_mark(&self.output()).exists()
+    }
+
+    /// Returns the name of the run that has completed the outputs, if it has one.
+    pub(crate) fn complete_of_run(&self) -> Option<String> {
+        let text = fs::read_to_string(complete_mark(&self.output())).ok()?;
+        text.split_once('\n').map(|(_, run)| run.to_owned())
     }
 
     /// Removes the outputs, which are not complete or are uploaded. Their folder stays, since other processes of the job may
@@ -180,14 +187,16 @@ impl Copies {
 /// other folders.
 pub(crate) fn remove_if_output(dir: &Path, url: &StoreUrl) -> Result<(), StoreError> {
     let dir = dir.canonicalize().map_err(StoreError::local(dir))?;
-    let is_output = fs::read(complete_mark(&dir)).is_ok_and(|marked| marked == url.to_string().as_bytes());
+    let mark = fs::read_to_string(complete_mark(&dir)).unwrap_or_default();
+    let is_output = mark.split('\n').next() == Some(&*url.to_string());
     match dir.parent() {
         Some(folder) if is_output => remove(folder).map_err(StoreError::local(folder)),
         _ => Ok(()),
     }
 }
 
-/// Returns the file beside outputs that exists if they are complete. It contains their URL.
+/// Returns the file beside outputs that exists if they are complete. It contains their URL, and on the next line the name of
+/// their run if it has one.
 fn complete_mark(output: &Path) -> PathBuf {
     with_ending(output, "+complete")
 }

@@ -41,6 +41,8 @@ pub struct Stores {
     in_use: Vec<File>,
     /// The number of this machine in a job that writes outputs on several machines.
     node: Option<usize>,
+    /// The name of the run that writes outputs, if it has one.
+    run: Option<String>,
     pub(crate) lock_timeout: Duration,
     pub(crate) outputs_timeout: Duration,
 }
@@ -76,6 +78,7 @@ impl Stores {
             connected: BTreeMap::new(),
             in_use: Vec::new(),
             node: None,
+            run: None,
             lock_timeout: LOCK_TIMEOUT,
             outputs_timeout: OUTPUTS_TIMEOUT,
         })
@@ -86,6 +89,12 @@ impl Stores {
     #[must_use]
     pub fn on_node(self, node: Option<usize>) -> Self {
         Self { node, ..self }
+    }
+
+    /// Sets the name of the run that writes outputs, which all its attempts share.
+    #[must_use]
+    pub fn of_run(self, run: Option<String>) -> Self {
+        Self { run, ..self }
     }
 
     /// Ends all connections and threads, and keeps the copies that were fetched.
@@ -223,7 +232,7 @@ impl Stores {
     ///
     /// # Errors
     /// [`StoreError::Locked`] if another job writes there, [`StoreError::NotUploaded`] if new outputs would replace complete
-    /// ones, [`StoreError::Local`].
+    /// ones of another run, [`StoreError::Local`].
     pub fn output(&mut self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError> {
         let copies = self.copies(url);
         let path = copies.output();
@@ -235,10 +244,12 @@ impl Stores {
                 say(&format!("waiting for another process that writes outputs for {url}"));
             })?);
         }
+        // Complete outputs of an earlier attempt may be replaced by better ones.
+        let continues = role == OutputRole::Continuing && self.run.is_some() && copies.complete_of_run() == self.run;
+        if role != OutputRole::Other && copies.are_complete() && !continues {
+            return Err(StoreError::NotUploaded { path, folder, url: url.to_string() });
+        }
         if role == OutputRole::First {
-            if copies.are_complete() {
-                return Err(StoreError::NotUploaded { path, folder, url: url.to_string() });
-            }
             copies.clear_outputs()?;
         }
         Ok(path)
@@ -250,7 +261,7 @@ impl Stores {
     /// # Errors
     /// [`StoreError::Local`].
     pub fn mark_complete(&self, url: &StoreUrl) -> Result<(), StoreError> {
-        self.copies(url).mark_complete(url)
+        self.copies(url).mark_complete(url, self.run.as_deref())
     }
 
     /// Removes the local outputs for a URL, which are uploaded.

@@ -218,9 +218,17 @@ fn complete_outputs_stay_until_they_are_uploaded() {
     let text = error.to_string();
     assert!(text.starts_with(&format!("{} is complete, but was not uploaded to {to}", path.display())), "{text}");
     drop(stores);
-    let mut stores = self::stores(dir.path());
-    assert_eq!(stores.output(&to, OutputRole::Continuing).unwrap(), path);
-    assert_eq!(fs::read(&path).unwrap(), b"weights");
+    // A restarted attempt continues the outputs of its own run only.
+    for (completed, continuing, is_own) in
+        [(None, None, false), (Some("a"), Some("b"), false), (Some("a"), Some("a"), true)]
+    {
+        self::stores(dir.path()).of_run(completed.map(str::to_owned)).mark_complete(&to).unwrap();
+        let mut stores = self::stores(dir.path()).of_run(continuing.map(str::to_owned));
+        let found = stores.output(&to, OutputRole::Continuing);
+        assert_eq!(found.is_ok_and(|found| found == path), is_own, "{completed:?} {continuing:?}");
+        assert_eq!(fs::read(&path).unwrap(), b"weights");
+    }
+    let stores = self::stores(dir.path());
     // A command that uploads them removes them, and no other folder.
     fs::remove_file(&path).unwrap();
     write(&path, "META.json", b"{}");

@@ -44,6 +44,8 @@ pub(crate) struct Outputs {
     outputs: Vec<Output>,
     /// The number of this machine in a job on several machines, which upload to the same URLs.
     node: Option<usize>,
+    /// The name of the run, if it has one.
+    run: Option<String>,
 }
 
 struct Output {
@@ -76,8 +78,8 @@ struct Place {
     node: Option<usize>,
     /// True for the process that uploads the outputs of this machine.
     uploads: bool,
-    /// True if this attempt to run the job is a restart.
-    is_restart: bool,
+    /// The attempt to run the job.
+    attempt: Attempt,
 }
 
 /// Fetches what the URLs on the command line name.
@@ -99,8 +101,9 @@ pub(crate) fn located(line: CommandLine<Cli>) -> anyhow::Result<Located> {
     };
     let place = Place::find(&flags)?;
     let cache_dir = flags.job.stores.cache_dir.clone();
-    let mut stores = Stores::new(cache_dir.as_deref(), say)?.on_node(place.node);
-    let mut outputs = Outputs { cache_dir, outputs: Vec::new(), node: place.node };
+    let mut stores = Stores::new(cache_dir.as_deref(), say)?.on_node(place.node).of_run(place.attempt.run.clone());
+    let run = place.attempt.run.clone();
+    let mut outputs = Outputs { cache_dir, outputs: Vec::new(), node: place.node, run };
     let mut paths = Vec::new();
     // An output that cannot be written is found before anything is fetched.
     let (inputs, given_outputs): (Vec<_>, Vec<_>) = line.urls.iter().partition(|given| INPUTS.contains(&&*given.id));
@@ -157,7 +160,7 @@ fn located_output(
             stores.check_file(url)?;
         }
         // A restarted job may keep the model of an earlier attempt.
-        return Ok((stores.output(url, place.role(place.is_restart))?, OutputKind::Model));
+        return Ok((stores.output(url, place.role(place.attempt.is_restart()))?, OutputKind::Model));
     }
     if given.id == "checkpoint_dir" {
         stores.check_folder(url)?;
@@ -203,9 +206,9 @@ impl Place {
             }
             ProcessRole::Rank(rank) => (rank.rank..rank.rank + 1, rank.world_size, rank.local_rank),
         };
-        let is_restart = Attempt::read()?.is_restart();
+        let attempt = Attempt::read()?;
         let node = role.has_other_nodes().then_some(ranks.start.saturating_sub(local_rank));
-        Ok(Self { ranks, world_size, node, uploads: local_rank == 0, is_restart })
+        Ok(Self { ranks, world_size, node, uploads: local_rank == 0, attempt })
     }
 
     /// Returns the role of this process for outputs. `continues` is true if they continue the outputs of an earlier attempt.
@@ -233,7 +236,8 @@ impl Outputs {
         if self.outputs.is_empty() {
             return Ok(());
         }
-        let mut stores = Stores::new(self.cache_dir.as_deref(), say)?.on_node(self.node);
+        let stores = Stores::new(self.cache_dir.as_deref(), say)?;
+        let mut stores = stores.on_node(self.node).of_run(self.run.clone());
         for Output { url, path, kind } in &self.outputs {
             let is_written = path.exists() || with_ending(path, EMBEDDINGS).exists();
             if is_written && !matches!(kind, OutputKind::Checkpoints) {
