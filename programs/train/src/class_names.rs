@@ -1,6 +1,7 @@
 //! The names of classes, which the tables of a graph have.
 
 use anyhow::Context;
+use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, TRANSFORMS_FILE};
 use serde_json::Value;
 use std::path::Path;
@@ -27,6 +28,19 @@ pub(crate) fn of_edges(root: Option<&Path>, meta: &Meta, edge_type: EdgeTypeId) 
     Names { kind: "edge_types", name: &name, label: None }.read(root, meta)
 }
 
+/// Returns the names that rank 0 has read, so that all ranks mean the same classes. Every rank must call this.
+///
+/// # Errors
+/// A failure of the job.
+pub(crate) fn of_first_rank(
+    names: Option<Vec<String>>,
+    world: &mut ProcessGroup,
+) -> anyhow::Result<Option<Vec<String>>> {
+    let mut text = serde_json::to_vec(&names).context("write the names of classes as JSON")?;
+    world.broadcast_bytes(&mut text, 0)?;
+    serde_json::from_slice(&text).context("read the names of classes of rank 0")
+}
+
 /// The entry of `transforms.json` with the names of the classes of a type.
 struct Names<'a> {
     kind: &'a str,
@@ -39,7 +53,7 @@ impl Names<'_> {
     fn read(&self, root: Option<&Path>, meta: &Meta) -> anyhow::Result<Option<Vec<String>>> {
         let Some(root) = root.filter(|_| meta.has_transforms) else { return Ok(None) };
         let path = root.join(TRANSFORMS_FILE);
-        // Only one machine needs the file, for names in its outputs.
+        // Only the machine of rank 0 needs the file.
         if !path.exists() {
             return Ok(None);
         }

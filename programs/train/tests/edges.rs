@@ -4,11 +4,12 @@ use crate::predict_tables::partition_tables_as;
 use crate::programs;
 
 use edgecut_graph::Dataset;
+use edgecut_testing::free_port;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
-    Folder, assert_error, edge_parts, error_of, fake_parts, json_of, metrics_lines, number_of, predict, predicted, run,
-    stderr, train, trained,
+    Folder, Process, assert_error, edge_parts, end, error_of, fake_parts, json_of, metrics_lines, number_of, predict,
+    predicted, run, stderr, succeeded, train, trained,
 };
 use std::path::Path;
 
@@ -186,6 +187,28 @@ fn either_of_two_classes_is_the_positive_one() {
     let error = error_of(&run(train("edge", &parts).args(["--positive-class", "frauds", "--nproc-per-node", "2"])));
     let why = "--positive-class frauds: there is no such class (did you mean fraud?): the classes are fraud, honest";
     assert!(error.contains(why), "{error}");
+}
+
+#[test]
+fn only_the_node_of_rank_0_needs_the_names_of_classes() {
+    let folder = Folder::new();
+    let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.2, 0.2]});
+    payment_parts(folder.path(), 2, &label);
+    let [first, second] = ["parts", "second"].map(|name| folder.join(name));
+    std::fs::create_dir(&second).expect("a folder");
+    for name in ["META.json", "part_0", "part_1"] {
+        std::os::unix::fs::symlink(first.join(name), second.join(name)).expect("a link");
+    }
+    let port = free_port().to_string();
+    let mut ranks = Vec::new();
+    for (rank, parts) in [("0", &first), ("1", &second)] {
+        let mut command = train("edge", parts);
+        command.args(["--num-epochs", "1", "--hidden-channels", "8", "--positive-class", "fraud", "--num-nodes", "2"]);
+        ranks.push(Process::start(command.args(["--node-rank", rank, "--master-port", &port])));
+    }
+    for rank in ranks {
+        succeeded(end(rank));
+    }
 }
 
 #[test]

@@ -218,6 +218,7 @@ impl TaskProgram for GraphTask {
         _args: &TaskArgs<Self>,
         _config: &mut GraphTrainingConfig,
         graphs: &Arc<GraphDataset>,
+        _world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<String>> {
         Ok(Some(description(graphs)))
     }

@@ -164,6 +164,7 @@ impl TaskProgram for LinkTask {
         args: &TaskArgs<Self>,
         config: &mut LinkTrainingConfig,
         graph: &Arc<DistGraph>,
+        _world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<String>> {
         // A saved model has times and edge types of its own, which decide.
         if args.run.output.load_model.is_some() {

@@ -111,7 +111,13 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     }
 
     /// Chooses the settings that depend on the data. Returns a line to print, if there is something to tell.
-    fn choose(_: &TaskArgs<Self>, _: &mut ConfigOf<Self>, _: &Arc<DataOf<Self>>) -> anyhow::Result<Option<String>> {
+    /// Every rank must call this.
+    fn choose(
+        _: &TaskArgs<Self>,
+        _: &mut ConfigOf<Self>,
+        _: &Arc<DataOf<Self>>,
+        _: &mut ProcessGroup,
+    ) -> anyhow::Result<Option<String>> {
         Ok(None)
     }
 

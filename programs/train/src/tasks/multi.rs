@@ -15,6 +15,7 @@ use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskFlags, Tas
 use anyhow::bail;
 use clap::Args;
 use edgecut_cli::result;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::Meta;
 use edgecut_settings::suggestion;
@@ -167,18 +168,19 @@ impl TargetsArgs {
         self.target_positive_class.as_deref().map_or(Ok(Vec::new()), by_target)
     }
 
-    /// Sets the positive classes of targets by the names of their classes.
+    /// Sets the positive classes of targets by the names of their classes. Every rank must call this.
     fn set_positive_classes(
         &self,
         root: Option<&Path>,
         meta: &Meta,
         targets: &mut [TargetConfig],
+        world: &mut ProcessGroup,
     ) -> anyhow::Result<()> {
         let labels = TargetLabel::all(meta);
         for (name, class) in self.positive_classes().map_err(UsageError)? {
             let target = find(targets, "--target-positive-class", name).map_err(UsageError)?;
             let Some(label) = labels.iter().find(|label| label.is_named(&target.name)) else { continue };
-            let names = names_of_classes(root, meta, label)?;
+            let names = names_of_classes(root, meta, label, world)?;
             let positive = positive_class(class, names.as_deref());
             let positive =
                 positive.map_err(|why| UsageError(format!("--target-positive-class {name}={class}: {why}")))?;
@@ -188,10 +190,15 @@ impl TargetsArgs {
     }
 }
 
-/// Returns the names of the classes of a label, if the tables of the graph have names.
-fn names_of_classes(root: Option<&Path>, meta: &Meta, label: &TargetLabel) -> anyhow::Result<Option<Vec<String>>> {
+/// Returns the names of the classes of a label, if the tables of the graph have names. Every rank must call this.
+fn names_of_classes(
+    root: Option<&Path>,
+    meta: &Meta,
+    label: &TargetLabel,
+    world: &mut ProcessGroup,
+) -> anyhow::Result<Option<Vec<String>>> {
     let name = Some(label.meta.name.as_str()).filter(|name| !name.is_empty());
-    class_names::of_label(root, meta, label.node_type, name)
+    class_names::of_first_rank(class_names::of_label(root, meta, label.node_type, name)?, world)
 }
 
 /// Returns the target with a name, which may leave out its node type.
@@ -288,18 +295,19 @@ impl TaskProgram for MultiTask {
         args: &TaskArgs<Self>,
         config: &mut MultiTrainingConfig,
         graph: &Arc<DistGraph>,
+        world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<String>> {
         let meta = graph.part().meta();
         let root = args.own.dataset_root_dir();
         for (target, label) in config.targets.iter_mut().zip(target_labels(meta, &args.own.task)) {
             let Some(loss) = target.loss.take() else { continue };
-            let names = names_of_classes(root, meta, &label)?;
+            let names = names_of_classes(root, meta, &label, world)?;
             let named = loss.with_class_names(names.as_deref());
             target.loss = Some(named.map_err(|why| UsageError(format!("--target-loss {}: {why}", target.name)))?);
         }
         // The targets of a saved model are known once it is open.
         if args.run.output.load_model.is_none() {
-            args.own.task.set_positive_classes(root, meta, &mut config.targets)?;
+            args.own.task.set_positive_classes(root, meta, &mut config.targets, world)?;
         }
         Ok(args.choose_neighbors(&mut config.training, graph))
     }
@@ -361,7 +369,7 @@ impl TaskProgram for MultiTask {
         }
         args.own.task.set_scoring(&mut config.targets).map_err(UsageError)?;
         let root = args.own.dataset_root_dir();
-        args.own.task.set_positive_classes(root, data.part().meta(), &mut config.targets)?;
+        args.own.task.set_positive_classes(root, data.part().meta(), &mut config.targets, world)?;
         let network = &model_config.network;
         let settings = args.own.training.settings_of(network, network.graph.has_edge_features());
         check_flags(&args.given, saved.path, &settings)?;

@@ -9,6 +9,7 @@ use crate::settings::model_settings::check_flags;
 use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::part_flags::PartFlags;
 use crate::tasks::{CommonConfig, Open, TaskArgs, TaskFlags, TaskProgram, TaskRun};
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::LabelId;
 use edgecut_trainer::loss::OutputKind;
@@ -83,6 +84,7 @@ impl TaskProgram for NodeTask {
         args: &TaskArgs<Self>,
         config: &mut NodeTrainingConfig,
         graph: &Arc<DistGraph>,
+        _world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<String>> {
         Ok(args.choose_neighbors(&mut config.training, graph))
     }

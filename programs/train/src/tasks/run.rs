@@ -3,6 +3,7 @@
 use crate::args::PartArgs;
 use crate::args::run::RunArgs;
 use crate::checkpoint_mirror::checkpoint_mirror;
+use crate::class_names;
 use crate::exit::{Stopped, UsageError};
 use crate::job::command::{JobCommand, JobFlags};
 use crate::job::device::of_rank;
@@ -106,8 +107,8 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     let TaskArgs { own, run, .. } = args;
     let plan = own.cluster_plan();
     let load_model = run.output.load_model.as_deref();
-    let about_data = T::choose(args, &mut config, &job.data)?;
-    let classes = T::class_names(args, &config, &job.data)?;
+    let about_data = T::choose(args, &mut config, &job.data, job.world)?;
+    let classes = class_names::of_first_rank(T::class_names(args, &config, &job.data)?, job.world)?;
     let mut step = run.device.step_options(job.gradient_sum);
     if let Some(objective) = T::objective(args) {
         step.loss = reported_once(objective.loss_of_classes(classes.as_deref()), job.cluster, job.world)?;
