@@ -42,7 +42,7 @@ pub use dataset::{
     EdgeLabels, EdgeLabelsMeta, EdgeList, EdgeOverlap, FewReceivers, GivenNegatives, GroupLimits, HeldOutEdges,
     HoldOut, HoldOutChoice, KnownPairs, NO_SPLIT, NegativesMeta, NodeData, NodeKeys, NodeLabel, NodeOverlap, NodeSplit,
     OriginalIds, OverlapPolicy, Overlaps, Reciprocity, RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta,
-    Targets, TextArray, why_too_small,
+    Targets, TextArray, UndeclaredReverse, why_too_small,
 };
 pub use error::GraphError;
 pub use fanout::Fanout;

@@ -15,6 +15,8 @@ pub(super) const SAME: u8 = 1;
 pub(super) const MIRRORED: u8 = 2;
 /// Mark of a held-out edge whose reverse is a training edge of the declared reverse type.
 pub(super) const IN_REVERSE_TYPE: u8 = 4;
+/// Mark of a held-out edge whose reverse is a training edge of another type in the opposite direction.
+pub(super) const IN_OPPOSITE_TYPE: u8 = 16;
 /// Mark of the first held-out edge of a pair of nodes that a training edge joins at another time.
 const AT_OTHER_TIME: u8 = 8;
 
@@ -92,6 +94,11 @@ impl HeldOutIndex {
         self.edges.is_empty()
     }
 
+    /// Returns the number of held-out edges.
+    pub(super) fn len(&self) -> usize {
+        self.edges.len()
+    }
+
     /// Returns the word and the bit of a pair in the filter.
     fn filter_bit(&self, pair: u64) -> (usize, u64) {
         // Multiplicative hashing by the golden ratio.
@@ -136,8 +143,8 @@ impl HeldOutIndex {
         self.find(candidate).is_some_and(|found| self.edges[found.same].last().is_some_and(|edge| edge.split == 1))
     }
 
-    /// Sets the mark `what`, one of `SAME`, `MIRRORED` and `IN_REVERSE_TYPE`, on the held-out edges that equal
-    /// `candidate`.
+    /// Sets the mark `what`, one of `SAME`, `MIRRORED`, `IN_REVERSE_TYPE` and `IN_OPPOSITE_TYPE`, on the held-out edges that
+    /// equal `candidate`.
     pub(super) fn mark(&self, candidate: Candidate, what: u8) {
         let Some(found) = self.find(candidate) else { return };
         let is_marked = |at: usize| self.found[at].load(Ordering::Relaxed) & what != 0;
@@ -160,6 +167,15 @@ impl HeldOutIndex {
             if found.load(Ordering::Relaxed) & what != 0 {
                 counts[usize::from(edge.split)] += 1;
             }
+        }
+        counts
+    }
+
+    /// Counts the validation and test edges with the mark `what`, and removes the mark.
+    pub(super) fn take_marked(&self, what: u8) -> [u64; 2] {
+        let counts = self.marked(what);
+        for found in &self.found {
+            found.fetch_and(!what, Ordering::Relaxed);
         }
         counts
     }

@@ -40,7 +40,7 @@ pub use known_pairs::KnownPairs;
 pub(crate) use known_pairs::{JoinedNodes, pair_key};
 pub use node_label::NodeLabel;
 pub use nodes::NodeData;
-pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
+pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps, UndeclaredReverse};
 pub(crate) use overlap::{OverlapFilter, SettledOverlaps, TypedEdges, count_edge_overlaps};
 pub use receivers::FewReceivers;
 pub use reciprocity::Reciprocity;

@@ -11,7 +11,7 @@ const EDGES_PER_TASK: usize = 1 << 13;
 
 impl Dataset {
     /// Counts the held-out edges that are also training edges, and the nodes that are in two splits. Training edges are
-    /// read once, or twice for a type with a declared reverse. Only the held-out edges take additional memory.
+    /// read once, and once more for each type with held-out edges in the opposite direction. Only the held-out edges take additional memory.
     ///
     /// ```
     /// use edgecut_graph::readers::{FakeOptions, fake};
@@ -101,6 +101,7 @@ impl TypedEdges<'_> {
             at_other_times: index.at_other_times(),
             valid_in_test,
             valid_mirrored_in_test: if joins_one_type { mirrored } else { 0 },
+            undeclared_reverses: self.undeclared_reverses(types, &index),
         }
     }
 }
@@ -127,6 +128,7 @@ impl EdgeOverlap {
     fn is_some(&self) -> bool {
         let pairs = [self.in_train, self.mirrored_in_train, self.in_reverse_type, self.at_other_times];
         pairs.iter().flatten().sum::<u64>() + self.valid_in_test + self.valid_mirrored_in_test > 0
+            || !self.undeclared_reverses.is_empty()
     }
 }
 

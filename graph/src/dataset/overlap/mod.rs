@@ -10,6 +10,7 @@ mod overlaps;
 mod policy;
 mod remove;
 mod typed_edges;
+mod undeclared;
 mod words;
 
 pub(crate) use count::count_edge_overlaps;
@@ -18,6 +19,7 @@ pub use overlaps::{EdgeOverlap, NodeOverlap, Overlaps};
 pub use policy::OverlapPolicy;
 pub(crate) use policy::SettledOverlaps;
 pub(crate) use typed_edges::TypedEdges;
+pub use undeclared::UndeclaredReverse;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! The counts of overlaps.
 
+use super::undeclared::UndeclaredReverse;
 use serde::Serialize;
 
 /// The overlaps of a graph. Only types with an overlap are listed.
@@ -47,6 +48,8 @@ pub struct EdgeOverlap {
     pub valid_in_test: u64,
     /// The number of validation edges whose reverse is a test edge.
     pub valid_mirrored_in_test: u64,
+    /// The types that hold the reverses of at least half of the held-out edges, and are not declared as reverse.
+    pub undeclared_reverses: Vec<UndeclaredReverse>,
 }
 
 impl Overlaps {

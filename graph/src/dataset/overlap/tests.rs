@@ -184,3 +184,31 @@ fn policies_are_words() {
     }
     assert!("keep".parse::<OverlapPolicy>().is_err());
 }
+
+#[test]
+fn a_type_with_most_reverses_of_held_out_edges_has_a_remark() {
+    let held_out = [(2, 3), (4, 5), (6, 7), (8, 9)];
+    for (number, relation, is_noted) in
+        [(2, "bought_by", true), (1, "bought_by", false), (4, "bought_by", true), (4, "rev_buys", false)]
+    {
+        let reverses: Pairs = held_out[..number].iter().map(|&(user, item)| (item, user)).chain([(1, 0)]).collect();
+        let buys = edges("buys", [0, 1], list(&[(0, 1)]), list(&held_out[..1]), list(&held_out[1..]));
+        let opposite = edges(relation, [1, 0], list(&reverses), list(&[]), list(&[]));
+        let same_direction = edges("viewed", [0, 1], list(&held_out), list(&[]), list(&[]));
+        let remarks = graph(vec![buys, opposite, same_direction]).overlaps().remarks(false);
+        assert_eq!(!remarks.is_empty(), is_noted, "{number} {relation}: {remarks:?}");
+        if is_noted {
+            let of_test = number - 1;
+            let counts = format!("the reverse of 1 of 1 validation edges and of {of_test} of 3 test edges is a training edge");
+            assert!(remarks.len() == 1 && remarks[0].contains(&counts), "{remarks:?}");
+            assert!(remarks[0].contains("--reverse-types user__buys__item=item__bought_by__user"), "{remarks:?}");
+        }
+    }
+    // Edges at other times are other edges.
+    for (time, is_noted) in [(5, true), (6, false)] {
+        let buys = edges("buys", [0, 1], timed(&[(0, 1, 1)]), timed(&[]), timed(&[(2, 3, 5)]));
+        let opposite = edges("bought_by", [1, 0], timed(&[(3, 2, time)]), list(&[]), list(&[]));
+        let remarks = graph(vec![buys, opposite]).overlaps().remarks(false);
+        assert_eq!(!remarks.is_empty(), is_noted, "{remarks:?}");
+    }
+}

@@ -11,8 +11,8 @@ impl Overlaps {
         nodes.chain(self.edge_types.iter().filter_map(|edges| edges.leak(undirected))).collect()
     }
 
-    /// Describes possible leaks, one sentence per type and kind: directed edges whose reverse is held out, and training
-    /// edges that join the ends of held-out edges at other times.
+    /// Describes possible leaks, one sentence per type and kind: directed edges whose reverse is held out, training edges that
+    /// join the ends of held-out edges at other times, and types that seem to hold the reverses of held-out edges.
     pub fn remarks(&self, undirected: bool) -> Vec<String> {
         self.edge_types.iter().flat_map(|edges| edges.remarks(undirected)).collect()
     }
@@ -70,6 +70,17 @@ impl EdgeOverlap {
                 "edge type {}: training edges join the ends of {valid} of {num_valid} validation edges and of {test} \
                  of {num_test} test edges at other times; they leak held-out edges unless neighbors are sampled by time",
                 self.edge_type
+            ));
+        }
+        for reverse in &self.undeclared_reverses {
+            let [valid, test] = reverse.held_out;
+            let one = &self.edge_type;
+            let other = &reverse.edge_type;
+            remarks.push(format!(
+                "edge type {one}: the reverse of {valid} of {num_valid} validation edges and of {test} of {num_test} test \
+                 edges is a training edge of {other}; if that type holds the reverse edges, messages over it leak held-out \
+                 edges: leave it out and add reverse edges (`--add-reverse-edges`), or declare the pair in link prediction \
+                 (`--reverse-types {one}={other}`)"
             ));
         }
         remarks
