@@ -2,11 +2,11 @@
 
 use crate::programs;
 
-use edgecut_graph::Split;
+use edgecut_graph::{Split, TargetKind, Targets};
 use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{
-    Folder, Scratch, assert_refused, entry, error_of, fake_parts, json_of, link_parts, program, run, scratch, stderr,
-    succeeded, written_by,
+    Folder, Scratch, assert_refused, entry, error_of, fake_parts, json_of, link_parts, program, random_graph, run, scratch,
+    stderr, succeeded, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -74,6 +74,32 @@ fn runs_of_links_are_ranked_by_hits_and_the_best_model_is_named() {
     }
     assert!(!model.exists() && !metrics.exists());
     assert_ne!(std::fs::read(&best).expect("the model"), std::fs::read(file("model-run-1.safetensors")).expect("it"));
+}
+
+#[test]
+fn runs_with_different_metrics_have_no_order() {
+    let mut graph = random_graph(3);
+    let nodes = &mut graph.node_types[0];
+    let values: Vec<f32> = (0..nodes.num_nodes).map(|node| node as f32 / 10.0).collect();
+    nodes.labels = None;
+    nodes.num_classes = 0;
+    nodes.targets = Some(Targets { values: values.into(), dim: 1, kind: TargetKind::Regression });
+    let parts = written_by(&graph, 1);
+    let model = parts.path.with_file_name("model.safetensors");
+    let save = ["--save-model", model.to_str().expect("UTF-8")];
+    let output = sweep(&["--set", "loss=mse mae huber"], &parts.path, &save);
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0][..5], ["run", "loss", "metric", "valid", "score"], "{table}");
+    let rows: Vec<&[&str]> = lines[1..].iter().map(|line| &line[..3]).collect();
+    assert_eq!(rows, [["1", "mse", "rmse"], ["2", "mae", "mae"], ["3", "huber", "mae"]], "{table}");
+    let why = "the runs have the metrics rmse and mae, so their scores cannot be compared: give all runs one metric, for \
+               example with --metric mae";
+    assert!(output.status.code() == Some(1) && error_of(&output).contains(why), "{}", stderr(&output));
+    // One metric has an order.
+    let output = succeeded(sweep(&["--set", "loss=mse mae", "--json"], &parts.path, &["--metric", "mae"]));
+    let runs: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list of runs");
+    assert!(runs.iter().all(|run| run["metric"] == "mae"), "{runs:?}");
 }
 
 #[test]
@@ -153,6 +179,7 @@ fn wrong_sweeps_are_refused() {
     refused(&["--set", "lr"], "FLAG=VALUES");
     refused(&["--set", "lr=0.1..0.2"], "--random");
     refused(&["--set", "lr=0.1 0.2", "--set", "lr=1"], "twice");
+    refused(&["--set", "metric=accuracy log-loss"], "scores with --metric accuracy and log-loss cannot be compared");
     // No run starts, since its result would have no score.
     let Scratch { folder, model, .. } = scratch();
     for (set, flag) in [("lr=0.1", "--hold-out-edges=0"), ("hold-out-edges=0.1,0.1 0", "--quiet")] {

@@ -1,5 +1,6 @@
 //! The command `train sweep`: trains with many combinations of flags, one after the other, and compares the scores.
 
+mod comparison;
 mod outputs;
 mod over_seeds;
 mod settings;
@@ -11,6 +12,7 @@ use crate::run_page::MetricName;
 use crate::tasks::{Scores, TASKS, TaskEntry, names};
 use anyhow::{Context, bail};
 use clap::Args;
+use comparison::{check_same_evaluation, metrics, why_no_order};
 use edgecut_cli::{message, result};
 use outputs::{RunOutputs, task_of};
 use over_seeds::OverSeeds;
@@ -41,7 +43,7 @@ pub(crate) struct SweepArgs {
     /// Command that starts each run on a cluster: 'launch --ip-config ip_config.yaml'
     #[arg(long, value_name = "COMMAND")]
     launcher: Option<String>,
-    /// Print the runs as JSON on standard output, the best one first
+    /// Print the runs as JSON on standard output, the best one first. Runs with different metrics have no order
     #[arg(long)]
     json: bool,
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", help = format!(
@@ -125,6 +127,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         let text = error.to_string();
         return Err(UsageError(text.trim_start_matches("error: ").trim_end().to_owned()).into());
     }
+    check_same_evaluation(&flags).map_err(UsageError)?;
     let mut runs = Vec::with_capacity(num_runs);
     for (run_number, flags) in (1..).zip(flags) {
         let run = train(args, task, &launcher, run_number, flags)?;
@@ -135,9 +138,12 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         message!("run {run_number} of {num_runs}: {}: {outcome}", words(&run.flags));
         runs.push(run);
     }
-    // The sort is stable, so runs with equal scores keep their order.
-    runs.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
-    over_seeds::add(&mut runs);
+    let no_order = why_no_order(&metrics(&runs));
+    if no_order.is_none() {
+        // The sort is stable, so runs with equal scores keep their order.
+        runs.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
+        over_seeds::add(&mut runs);
+    }
     if runs.iter().any(|run| run.scores.as_ref().is_some_and(|scores| scores.judged_by_test)) {
         message!(
             "note: the validation scores are the test scores, which have selected the epochs too (--protocol best-mean-epoch), so \
@@ -151,7 +157,8 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         if let Some(table) = over_seeds::table(&runs) {
             result!("\nmean ± sample deviation over seeds\n{table}\n")?;
         }
-        if let Some(run) = runs.first()
+        if no_order.is_none()
+            && let Some(run) = runs.first()
             && let Some(model) = &run.model
         {
             result!("the best model is that of run {}: {}", run.number, model.display())?;
@@ -160,6 +167,9 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     let failed = runs.iter().filter(|run| run.error.is_some()).count();
     if failed > 0 {
         bail!("{failed} of {num_runs} runs failed");
+    }
+    if let Some(why) = no_order {
+        bail!(why);
     }
     Ok(())
 }
@@ -231,14 +241,17 @@ fn other_metrics(runs: &[Run]) -> Vec<MetricName> {
     scores.valid_metrics.iter().skip(1).map(|(name, _)| name.clone()).collect()
 }
 
-/// Formats a line per run, with a column per flag.
+/// Formats a line per run, with a column per flag. Runs with different metrics also have a column for the metric.
 fn table(runs: &[Run]) -> String {
     let flags = runs.first().map(|run| run.flags.as_slice()).unwrap_or_default();
-    let metric = runs.iter().find_map(|run| Some(run.scores.as_ref()?.metric.as_str())).unwrap_or("score");
-    let others = other_metrics(runs);
+    let metrics = metrics(runs);
+    let metric = if let [metric] = metrics[..] { metric } else { "score" };
+    let names_metrics = metrics.len() > 1;
+    let others = if names_metrics { Vec::new() } else { other_metrics(runs) };
     let head = flags.iter().map(|(flag, _)| flag.clone());
     let head: Vec<String> = std::iter::once("run".to_owned())
         .chain(head)
+        .chain(names_metrics.then(|| "metric".to_owned()))
         .chain([format!("valid {metric}"), format!("test {metric}")])
         .chain(others.iter().flat_map(|other| [format!("valid {other}"), format!("test {other}")]))
         .chain(["epoch".into(), "seconds".into()])
@@ -258,7 +271,9 @@ fn table(runs: &[Run]) -> String {
         let epoch = run.scores.as_ref().and_then(|scores| scores.best_epoch);
         let epoch = epoch.map_or_else(|| "-".into(), |epoch| epoch.to_string());
         let rest = outcome.into_iter().chain([epoch, format!("{:.1}", run.seconds)]);
-        rows.push(std::iter::once(run.number.to_string()).chain(values).chain(rest).collect());
+        let metric = run.scores.as_ref().map_or("-", |scores| scores.metric.as_str()).to_owned();
+        let metric = names_metrics.then_some(metric);
+        rows.push(std::iter::once(run.number.to_string()).chain(values).chain(metric).chain(rest).collect());
     }
     text_table(&rows)
 }
