@@ -6,7 +6,7 @@ use crate::ids::{Id, IdMap, canonical_number};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
-use arrow_cast::cast;
+use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
 
 /// The ids of a column. Null is an id that is missing.
@@ -210,6 +210,9 @@ pub(crate) fn whole_numbers(array: &ArrayRef, missing: Option<i64>) -> Result<(V
         let floats = cast_to(array, &DataType::Float64)?;
         let floats = floats.as_primitive::<Float64Type>();
         floats.iter().enumerate().for_each(|(row, float)| add(row, float.map(whole_float)));
+    } else if *data_type == DataType::UInt64 {
+        let numbers = array.as_primitive::<UInt64Type>();
+        numbers.iter().enumerate().for_each(|(row, number)| add(row, number.map(signed)));
     } else {
         if !data_type.is_integer() && *data_type != DataType::Boolean {
             return Err(format!("its type is {data_type}, which holds no whole numbers"));
@@ -255,6 +258,10 @@ pub(crate) fn number_form(text: &str) -> Option<String> {
     Some(format!("{sign}{whole}{point}{fraction}"))
 }
 
+fn signed(number: u64) -> Result<i64, String> {
+    i64::try_from(number).map_err(|_| format!("{number} is too large: whole numbers are at most {}", i64::MAX))
+}
+
 fn whole_float(float: f64) -> Result<i64, String> {
     if float.fract() == 0.0 && float.abs() < 9e15 {
         return Ok(float as i64);
@@ -268,8 +275,12 @@ fn optional_number(text: Option<&str>) -> Option<Option<i64>> {
 }
 
 /// Converts an array. The caller adds the file and the column to the error.
+///
+/// # Errors
+/// Fails for a value that the type cannot have. It would otherwise become null, which means a missing value.
 pub(super) fn cast_to(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
-    cast(array, to).map_err(|error| error.to_string())
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, to, &options).map_err(|error| error.to_string())
 }
 
 fn as_texts(array: &ArrayRef) -> Result<StringArray, String> {
@@ -281,7 +292,8 @@ fn as_texts(array: &ArrayRef) -> Result<StringArray, String> {
 mod tests {
     use super::*;
     use crate::ids::Inserted;
-    use arrow_array::DictionaryArray;
+    use crate::table::times::{TimeForm, time_cells};
+    use arrow_array::{BinaryArray, DictionaryArray, UInt64Array};
     use arrow_array::types::Int32Type;
     use std::sync::Arc;
 
@@ -305,6 +317,22 @@ mod tests {
         assert!(is_coded(&[Some("7"), Some("b"), Some("7")]));
         assert!(!is_coded(&[Some("7"), None, Some("8"), Some("7")]), "numbers");
         assert!(!is_coded(&[None, None]) && !is_coded(&[]), "no texts");
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_not_missing() {
+        let numbers: ArrayRef = Arc::new(UInt64Array::from(vec![Some(3), None, Some(1 << 63)]));
+        let (values, bad) = whole_numbers(&numbers, Some(-1)).expect("whole numbers");
+        assert_eq!(values, [3, -1, 0]);
+        let times = time_cells(&numbers, &TimeForm::default()).expect("times");
+        let why = "9223372036854775808 is too large";
+        for (bad, num_bad) in [(bad, 1), (times.bad, 2)] {
+            assert_eq!(bad.len(), num_bad);
+            let last = &bad[num_bad - 1];
+            assert!(last.row == 2 && !last.is_missing && last.why.starts_with(why), "{}", last.why);
+        }
+        let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![&b"text"[..], &[0xff, 0xfe]]));
+        assert!(text_cells(&bytes).is_err());
     }
 
     #[test]
