@@ -2,11 +2,11 @@
 
 use crate::programs;
 
-use edgecut_graph::{Split, TargetKind, Targets};
 use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::{Split, TargetKind, Targets};
 use programs::{
-    Folder, Scratch, assert_refused, entry, error_of, fake_parts, json_of, link_parts, program, random_graph, run, scratch,
-    stderr, succeeded, written_by,
+    Folder, Scratch, assert_refused, entry, error_of, fake_parts, json_of, link_parts, program, random_graph, run,
+    scratch, stderr, succeeded, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -154,6 +154,36 @@ fn runs_that_differ_in_their_seed_have_a_mean() {
     let lines: Vec<&str> = means.lines().collect();
     assert!(lines[0].starts_with("seeds ") && lines[0].contains("valid accuracy"), "{text}");
     assert!(lines[1].trim_start().starts_with("3 ") && lines[1].matches(" ± ").count() == 2, "{text}");
+}
+
+/// Returns the names of the entries of a folder, sorted.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).expect("the folder");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn metrics_of_an_earlier_sweep_are_kept_or_removed() {
+    let parts = fake_parts(1);
+    let folder = Folder::new();
+    let out = folder.join("runs");
+    let flags = ["--out", out.to_str().expect("UTF-8"), "--set"];
+    succeeded(sweep(&[&flags[..], &["seed=0 1"]].concat(), &parts.path, &[]));
+    std::fs::write(out.join("notes.jsonl"), "mine").expect("a file");
+    let first = ["notes.jsonl", "run-1.jsonl", "run-1.jsonl.config.yaml", "run-2.jsonl", "run-2.jsonl.config.yaml"];
+    assert_eq!(names(&out), first);
+    let output = sweep(&[&flags[..], &["lr=0.01"]].concat(), &parts.path, &[]);
+    assert!(error_of(&output).contains("holds metrics of an earlier run: choose another --out, or add --overwrite"));
+    assert_eq!(names(&out), first);
+    // A sweep that is refused removes nothing.
+    let overwrite = [&["--overwrite"], &flags[..]].concat();
+    assert_refused(&sweep(&[&overwrite[..], &["lrr=1"]].concat(), &parts.path, &[]), 2, &["--lrr"]);
+    assert_eq!(names(&out), first);
+    succeeded(sweep(&[&overwrite[..], &["lr=0.01"]].concat(), &parts.path, &[]));
+    assert_eq!(names(&out), first[..3]);
 }
 
 #[test]

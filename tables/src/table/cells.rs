@@ -293,8 +293,8 @@ mod tests {
     use super::*;
     use crate::ids::Inserted;
     use crate::table::times::{TimeForm, time_cells};
-    use arrow_array::{BinaryArray, DictionaryArray, UInt64Array};
     use arrow_array::types::Int32Type;
+    use arrow_array::{BinaryArray, DictionaryArray, UInt64Array};
     use std::sync::Arc;
 
     /// Checks that a dictionary has the ids of a plain column, and returns true if its texts are looked up once.

@@ -199,7 +199,8 @@ fn a_type_with_most_reverses_of_held_out_edges_has_a_remark() {
         assert_eq!(!remarks.is_empty(), is_noted, "{number} {relation}: {remarks:?}");
         if is_noted {
             let of_test = number - 1;
-            let counts = format!("the reverse of 1 of 1 validation edges and of {of_test} of 3 test edges is a training edge");
+            let counts =
+                format!("the reverse of 1 of 1 validation edges and of {of_test} of 3 test edges is a training edge");
             assert!(remarks.len() == 1 && remarks[0].contains(&counts), "{remarks:?}");
             assert!(remarks[0].contains("--reverse-types user__buys__item=item__bought_by__user"), "{remarks:?}");
         }

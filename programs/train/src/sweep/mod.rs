@@ -9,12 +9,13 @@ use crate::exit::{INTERRUPTED, UsageError};
 use crate::progress::reporter::number;
 use crate::progress::text_table::text_table;
 use crate::run_page::MetricName;
+use crate::sample::output_folder::prepare;
 use crate::tasks::{Scores, TASKS, TaskEntry, names};
 use anyhow::{Context, bail};
 use clap::Args;
 use comparison::{check_same_evaluation, metrics, why_no_order};
 use edgecut_cli::{message, result};
-use outputs::{RunOutputs, task_of};
+use outputs::{RunOutputs, is_metrics_file, metrics_file, task_of};
 use over_seeds::OverSeeds;
 use serde::Serialize;
 use settings::{Setting, combinations};
@@ -40,6 +41,9 @@ pub(crate) struct SweepArgs {
     /// Folder for the metrics of each run: run-1.jsonl and so on, which `train report` reads
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Remove the metrics of an earlier sweep from --out before the first run
+    #[arg(long, requires = "out")]
+    overwrite: bool,
     /// Command that starts each run on a cluster: 'launch --ip-config ip_config.yaml'
     #[arg(long, value_name = "COMMAND")]
     launcher: Option<String>,
@@ -104,9 +108,6 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         None => Vec::new(),
         Some(text) => shell_words::split(text).map_err(|error| UsageError(format!("--launcher: {error}")))?,
     };
-    if let Some(dir) = &args.out {
-        std::fs::create_dir_all(dir).with_context(|| format!("--out: make the folder {}", dir.display()))?;
-    }
     // A run without a score would train to its end before it fails.
     let num_runs = flags.len();
     let mut wrong = Vec::new();
@@ -128,6 +129,10 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         return Err(UsageError(text.trim_start_matches("error: ").trim_end().to_owned()).into());
     }
     check_same_evaluation(&flags).map_err(UsageError)?;
+    if let Some(dir) = &args.out {
+        // Runs of an earlier sweep would be reported with the runs of this one, also in the place of a run that fails.
+        prepare(dir, "metrics", is_metrics_file, args.overwrite)?.remove()?;
+    }
     let mut runs = Vec::with_capacity(num_runs);
     for (run_number, flags) in (1..).zip(flags) {
         let run = train(args, task, &launcher, run_number, flags)?;
@@ -192,7 +197,7 @@ fn train(
     let program = std::env::current_exe().context("find this program's file")?;
     let mut own_words = words_of(args, &flags);
     own_words.extend(["--quiet".into(), "--json".into()]);
-    let metrics = args.out.as_ref().map(|dir| dir.join(format!("run-{number}.jsonl")));
+    let metrics = args.out.as_ref().map(|dir| dir.join(metrics_file(number)));
     let outputs = RunOutputs::new(&own_words, number, metrics);
     let mut words: Vec<OsString> = launcher.iter().map(Into::into).collect();
     if !launcher.is_empty() {

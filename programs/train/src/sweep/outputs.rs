@@ -64,6 +64,18 @@ impl RunOutputs {
     }
 }
 
+/// Returns the name of the metrics of a run in `--out`.
+pub(super) fn metrics_file(number: usize) -> String {
+    format!("run-{number}.jsonl")
+}
+
+/// Returns true for the name of the metrics of a run, and for the file of its flags.
+pub(super) fn is_metrics_file(name: &str) -> bool {
+    let name = name.strip_suffix(".config.yaml").unwrap_or(name);
+    let number = name.strip_prefix("run-").and_then(|rest| rest.strip_suffix(".jsonl"));
+    number.and_then(|number| number.parse().ok()).is_some_and(|number| metrics_file(number) == name)
+}
+
 /// Returns the path of a run's file: `model-run-3.safetensors` for `model.safetensors`. Devices and pipes stay as they are.
 fn numbered_file(path: Option<&Path>, number: usize) -> Option<PathBuf> {
     let path = path?;
