@@ -40,9 +40,9 @@ pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
     Dataset, Division, EdgeAttributes, EdgeData, EdgeId, EdgeIdKind, EdgeIds, EdgeLabelKind, EdgeLabelValues,
     EdgeLabels, EdgeLabelsMeta, EdgeList, EdgeOverlap, FewReceivers, GivenNegatives, GroupLimits, HeldOutEdges,
-    HoldOut, HoldOutChoice, KnownPairs, NO_SPLIT, NegativesMeta, NodeData, NodeKeys, NodeLabel, NodeOverlap, NodeSplit,
-    OriginalIds, OverlapPolicy, Overlaps, Reciprocity, RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta,
-    Targets, TextArray, UndeclaredReverse, why_too_small,
+    HoldOut, HoldOutChoice, KeptDuplicate, KnownPairs, NO_SPLIT, NegativesMeta, NodeData, NodeKeys, NodeLabel,
+    NodeOverlap, NodeSplit, OriginalIds, OverlapPolicy, Overlaps, Reciprocity, RowNumber, Split, SplitOrder, Splits,
+    TargetKind, TargetMeta, Targets, TextArray, UndeclaredReverse, why_too_small,
 };
 pub use error::GraphError;
 pub use fanout::Fanout;

@@ -1,6 +1,7 @@
 //! Reverse edges.
 
-use super::{Dataset, EdgeAttributes, EdgeData, HeldOutEdges, undirected};
+use super::merged_edges::Precedence;
+use super::{Dataset, EdgeAttributes, EdgeData, HeldOutEdges, KeptDuplicate, undirected};
 use crate::memory::Workspace;
 use crate::{GraphError, NodeTypeId, parallel};
 
@@ -36,17 +37,17 @@ impl Dataset {
     pub fn to_undirected(&mut self) {
         assert!(self.labeled_type_within().is_none(), "reverses among labeled edges");
         for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
-            add_reverses(edges);
+            add_reverses(edges, KeptDuplicate::First);
         }
     }
 
-    /// Like [`Dataset::to_undirected`], with the edges and their attributes in `space`. Returns a sentence for each edge type
-    /// whose duplicates had weights, times or features.
+    /// Like [`Dataset::to_undirected`], with the edges and their attributes in `space`. Of duplicates with attributes, `kept`
+    /// stays. Returns a sentence for each edge type whose duplicates had weights, times or features.
     ///
     /// # Errors
     /// [`GraphError::Scratch`], [`GraphError::MemoryLimit`] for a node with more edges than the working memory has room
     /// for, and [`GraphError::Dataset`] for edges with labels.
-    pub fn to_undirected_in(&mut self, space: &Workspace) -> Result<Vec<String>, GraphError> {
+    pub fn to_undirected_in(&mut self, space: &Workspace, kept: KeptDuplicate) -> Result<Vec<String>, GraphError> {
         if let Some(edges) = self.labeled_type_within() {
             let why = format!(
                 "edge type {} has labels, and adding reverses to it would merge edges with different labels: add a \
@@ -59,9 +60,9 @@ impl Dataset {
         for (at, edges) in self.edge_types.iter_mut().enumerate().filter(|(_, e)| e.src_type == e.dst_type) {
             let has_values = edges.attributes.is_in_digests();
             let num_merged = if space.is_scratch() {
-                undirected::add_reverses(space, edges, self.node_types[edges.src_type.index()].num_nodes)?
+                undirected::add_reverses(space, edges, self.node_types[edges.src_type.index()].num_nodes, kept)?
             } else {
-                add_reverses(edges)
+                add_reverses(edges, kept)
             };
             if has_values && num_merged > 0 {
                 merged.push((at, num_merged));
@@ -70,8 +71,10 @@ impl Dataset {
         let mut said = Vec::new();
         for (at, num_merged) in merged {
             said.push(format!(
-                "`to_undirected` keeps the first edge from one node to another, and the weights, times or features of \
-                 {num_merged} later edges of type {} are lost: combine these edges beforehand if they count",
+                "`to_undirected` keeps the {} edge from one node to another, and the weights, times or features of \
+                 {num_merged} {} edges of type {} are lost: combine these edges beforehand if they count",
+                kept.word(),
+                kept.word_of_others(),
                 self.edge_type_name(&self.edge_types[at])
             ));
         }
@@ -176,12 +179,12 @@ impl Dataset {
 
 /// Adds the reverses of the edges of a type in memory. Returns the number of edges with attributes that were merged with an
 /// earlier one.
-fn add_reverses(edges: &mut EdgeData) -> usize {
+fn add_reverses(edges: &mut EdgeData, kept: KeptDuplicate) -> usize {
     let mut num_merged = 0;
     let keys = if edges.attributes.is_empty() {
         both_directions(edges)
     } else {
-        let (keys, num_kept) = both_directions_with_attributes(edges);
+        let (keys, num_kept) = both_directions_with_attributes(edges, kept);
         num_merged = edges.src.len() - num_kept;
         keys
     };
@@ -213,13 +216,14 @@ fn both_directions(edges: &EdgeData) -> Vec<u64> {
 
 /// Like [`both_directions`] for edges with attributes, which are moved to the new order. Also returns the number of edges that
 /// are no added reverses.
-fn both_directions_with_attributes(edges: &mut EdgeData) -> (Vec<u64>, usize) {
+fn both_directions_with_attributes(edges: &mut EdgeData, kept: KeptDuplicate) -> (Vec<u64>, usize) {
+    let precedence = Precedence::new(edges, kept);
     let held_out = HeldOutPairs::new(&edges.held_out);
     let src = &edges.src[..];
     let dst = &edges.dst[..];
     let num_edges = src.len() as u64;
     // Positions break ties: an existing edge sorts before the reverse of another, and the first of duplicates before
-    // the rest. So `dedup` keeps the right attributes.
+    // the rest. So `dedup` keeps the right attributes, unless a later edge replaces an earlier one.
     let key = |at: u64| match at.checked_sub(num_edges) {
         None => (pack(src[at as usize], dst[at as usize]), at),
         Some(reversed) => (pack(dst[reversed as usize], src[reversed as usize]), at),
@@ -228,7 +232,15 @@ fn both_directions_with_attributes(edges: &mut EdgeData) -> (Vec<u64>, usize) {
         Some(key(at as u64)).filter(|&(key, at)| at < num_edges || !held_out.contains(key))
     });
     parallel::sort_pairs(&mut keys);
-    keys.dedup_by_key(|&mut (key, _)| key);
+    keys.dedup_by(|other, first| {
+        if other.0 != first.0 {
+            return false;
+        }
+        if precedence.replaces(first.1, other.1) {
+            first.1 = other.1;
+        }
+        true
+    });
     let num_kept = keys.iter().filter(|&&(_, at)| at < num_edges).count();
     // Both directions of an edge have the attributes at the edge's position.
     let positions: Vec<u64> = parallel::map(&keys, |&(_, at)| if at < num_edges { at } else { at - num_edges });

@@ -1,7 +1,8 @@
 //! Reverse edges of graphs whose edges do not fit into memory.
 
-use super::EdgeData;
 use super::directions::{HeldOutPairs, pack};
+use super::merged_edges::Precedence;
+use super::{EdgeData, KeptDuplicate};
 use crate::GraphError;
 use crate::grouping::{Groups, Pairs};
 use crate::memory::{Buffer, Workspace};
@@ -10,19 +11,33 @@ use std::marker::PhantomData;
 
 /// Does for one edge type what [`Dataset::to_undirected`](super::Dataset::to_undirected) does, with arrays in `space`:
 /// groups both directions by source, then sorts the destinations of each source. Returns the number of edges with attributes that
-/// were merged with an earlier one.
-pub(super) fn add_reverses(space: &Workspace, edges: &mut EdgeData, num_nodes: usize) -> Result<usize, GraphError> {
+/// were merged with another one.
+pub(super) fn add_reverses(
+    space: &Workspace,
+    edges: &mut EdgeData,
+    num_nodes: usize,
+    kept: KeptDuplicate,
+) -> Result<usize, GraphError> {
     let held_out = HeldOutPairs::new(&edges.held_out);
     if edges.attributes.is_empty() {
         let rows = Groups::new_in(space, num_nodes, &BothDirections::<u32>::new(edges, &held_out))?;
-        let rows = distinct(space, &rows, |a, b| a == b)?;
+        let rows = distinct(space, &rows, |kept, other| kept == other)?;
         edges.src = sources(space, &rows)?;
         edges.dst = rows.values;
         return Ok(0);
     }
     let rows = Groups::new_in(space, num_nodes, &BothDirections::<Reached>::new(edges, &held_out))?;
-    // Of edges to the same destination, the one at the first position stays.
-    let rows = distinct(space, &rows, |a, b| a.dst == b.dst)?;
+    let precedence = Precedence::new(edges, kept);
+    // Of edges to the same destination, the one at the first position stays, unless a later one replaces it.
+    let rows = distinct(space, &rows, |kept, other| {
+        if kept.dst != other.dst {
+            return false;
+        }
+        if precedence.replaces(kept.position(), other.position()) {
+            *kept = *other;
+        }
+        true
+    })?;
     let num_edges = edges.src.len() as u64;
     let reached = &rows.values[..];
     let num_kept = reached.iter().filter(|edge| edge.position() < num_edges).count();
@@ -121,19 +136,20 @@ impl<V: FromEdge> Pairs for BothDirections<'_, V> {
     }
 }
 
-/// Sorts each row, and keeps the first of equal values.
+/// Sorts each row, and leaves out each value that `merges` adds to the kept one before it.
 fn distinct<V: FromEdge>(
     space: &Workspace,
     rows: &Groups<V>,
-    is_same: impl Fn(&V, &V) -> bool + Sync,
+    merges: impl Fn(&mut V, &V) -> bool + Sync,
 ) -> Result<Groups<V>, GraphError> {
     let fill = |row: usize, room: &mut [V]| {
         room.copy_from_slice(rows.row(row));
         room.sort_unstable();
         let mut kept = 0;
         for at in 0..room.len() {
-            if kept == 0 || !is_same(&room[kept - 1], &room[at]) {
-                room[kept] = room[at];
+            let other = room[at];
+            if kept == 0 || !merges(&mut room[kept - 1], &other) {
+                room[kept] = other;
                 kept += 1;
             }
         }

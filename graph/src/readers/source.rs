@@ -11,8 +11,8 @@ use super::ogb::{OgbProperties, read_ogb, read_ogb_binary_in, read_ogb_hetero};
 use super::triples::read_triples;
 use crate::GraphError;
 use crate::dataset::{
-    Dataset, FewReceivers, HoldOut, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy, Reciprocity,
-    SettledOverlaps,
+    Dataset, FewReceivers, HoldOut, KeptDuplicate, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy,
+    Reciprocity, SettledOverlaps,
 };
 use crate::memory::Workspace;
 use crate::near_path::near_path;
@@ -187,7 +187,8 @@ pub fn prepare(loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys) -> R
     }
     warnings.extend(dataset.leave_out_unlabeled());
     if source.to_undirected {
-        warnings.extend(dataset.to_undirected_in(&source.space)?);
+        let choice = source.hold_out_edges.map(|hold_out| hold_out.choice);
+        warnings.extend(dataset.to_undirected_in(&source.space, KeptDuplicate::before(choice))?);
     }
     warnings.extend(settle_overlaps(&mut dataset, source)?);
     let is_asked = !source.add_reverse_edges && !source.to_undirected;

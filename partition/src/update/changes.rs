@@ -2,8 +2,8 @@
 
 use crate::PartitionError;
 use edgecut_graph::{
-    Dataset, EdgeTypeId, EdgeUpdate, Features, GraphError, GraphUpdate, HoldOut, HoldOutChoice, KnownPairs, Meta,
-    NodeKeys, NodeUpdate, Part, Workspace, known_pairs,
+    Dataset, EdgeTypeId, EdgeUpdate, Features, GraphError, GraphUpdate, HoldOut, HoldOutChoice, KeptDuplicate,
+    KnownPairs, Meta, NodeKeys, NodeUpdate, Part, Workspace, known_pairs,
 };
 
 /// Changes of a graph, before the options of its parts are applied.
@@ -62,7 +62,11 @@ impl Changes {
         for (edge_type, rule) in std::mem::take(&mut self.held_out) {
             self.hold_out(known, Some(EdgeTypeId(edge_type as u16)), &rule, &mut holds_out_latest)?;
         }
-        let warnings = if made.to_undirected { self.add_reverses(space)? } else { Vec::new() };
+        let mut warnings = Vec::new();
+        if made.to_undirected {
+            let choice = made.hold_out_edges.map(|_| made.hold_out_choice);
+            warnings = self.add_reverses(space, KeptDuplicate::before(choice))?;
+        }
         if let Some([valid_fraction, test_fraction]) = made.hold_out_edges
             && self.rows.num_edges() > 0
         {
@@ -116,7 +120,7 @@ impl Changes {
     }
 
     /// Makes the new edges undirected. Returns sentences for the user.
-    fn add_reverses(&mut self, space: &Workspace) -> Result<Vec<String>, PartitionError> {
+    fn add_reverses(&mut self, space: &Workspace, kept: KeptDuplicate) -> Result<Vec<String>, PartitionError> {
         // Ends are numbers of all nodes, of which the rows are a part.
         let mut nums_rows = Vec::with_capacity(self.rows.node_types.len());
         for ((rows, numbers), removed) in self.rows.node_types.iter_mut().zip(&self.numbers).zip(&self.removed_nodes) {
@@ -124,7 +128,7 @@ impl Changes {
             let num_new = numbers.iter().filter(|&&number| number as usize >= num_kept).count();
             nums_rows.push(std::mem::replace(&mut rows.num_nodes, num_kept + num_new));
         }
-        let made = self.rows.to_undirected_in(space);
+        let made = self.rows.to_undirected_in(space, kept);
         self.rows.node_types.iter_mut().zip(nums_rows).for_each(|(rows, num_rows)| rows.num_nodes = num_rows);
         Ok(made?)
     }

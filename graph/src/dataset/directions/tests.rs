@@ -1,4 +1,4 @@
-use super::super::{EdgeAttributes, EdgeIds, EdgeList};
+use super::super::{EdgeAttributes, EdgeIds, EdgeList, HoldOut};
 use super::*;
 use crate::{EdgeTypeId, Features, NodeData};
 use proptest::prelude::*;
@@ -123,4 +123,35 @@ fn a_reverse_type_has_the_same_attributes_and_the_reversed_held_out_edges() {
     assert_eq!((&reverse.src[..], &reverse.dst[..]), (&[0, 1][..], &[2, 0][..]));
     assert_eq!(reverse.attributes.weights.as_ref().unwrap()[..], [0.0, 1.0]);
     assert_eq!((&reverse.held_out.test.src[..], &reverse.held_out.test.dst[..]), (&[1][..], &[3][..]));
+}
+
+proptest! {
+    #[test]
+    fn the_latest_duplicate_is_held_out_in_any_order(
+        mut edges in prop::collection::vec((0..5_u32, 0..5_u32, 0..40_i64), 4..40),
+        in_files: bool,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let space = if in_files { Workspace::scratch(folder.path(), 1 << 16, ()).unwrap() } else { Workspace::default() };
+        let mut latest: BTreeMap<(u32, u32), i64> = BTreeMap::new();
+        for &(a, b, time) in &edges {
+            latest.entry((a, b)).and_modify(|known| *known = time.max(*known)).or_insert(time);
+        }
+        // The reverse of an edge that does not exist has the time of the edge.
+        let mut expected = latest.clone();
+        for (&(a, b), &time) in &latest {
+            expected.entry((b, a)).or_insert(time);
+        }
+        for _ in 0..2 {
+            let ends: Vec<(u32, u32)> = edges.iter().map(|&(a, b, _)| (a, b)).collect();
+            let mut dataset = graph(nodes(5), &ends);
+            dataset.edge_types[0].attributes.times = Some(edges.iter().map(|edge| edge.2).collect::<Vec<_>>().into());
+            let kept = KeptDuplicate::before(Some(HoldOut::latest(0.2, 0.2, 0).choice));
+            dataset.to_undirected_in(&space, kept).unwrap();
+            prop_assert!(pairs(&dataset).iter().eq(expected.keys()));
+            let times = dataset.edge_types[0].attributes.times.as_ref().unwrap();
+            prop_assert!(times.iter().eq(expected.values()));
+            edges.reverse();
+        }
+    }
 }
