@@ -489,15 +489,15 @@ def _arrow_table(pyarrow: Any, rows: _Rows, source: pathlib.Path) -> Any:
 
 
 def _arrow(pyarrow: Any, values: Any, what: str) -> Any:
-    """Return the values of a column for Parquet. Rows of a matrix become lists."""
+    """Return the values of a column for Parquet. Rows of a matrix become lists, unless they have one value, such as a class."""
     try:
         if not isinstance(values, np.ndarray) or values.dtype.kind in "OSU":
             return pyarrow.array(_plain(values))
         if values.dtype.kind not in "biuf" or values.ndim > 2:
             raise ValueError(f"{what} has the type {values.dtype} and {values.ndim} dimensions: numbers and texts in 1 or 2 are read")
         values = values.astype(np.float32 if values.dtype == np.float16 else values.dtype.newbyteorder("="))
-        if values.ndim == 1:
-            return pyarrow.array(values)
+        if values.ndim == 1 or values.shape[1] == 1:
+            return pyarrow.array(values.ravel())
         return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(values.ravel()), values.shape[1])
     except pyarrow.ArrowException as error:
         raise ValueError(f"{what} has values of different types: {error}") from error

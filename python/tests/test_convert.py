@@ -110,8 +110,10 @@ def node_table(**more):
 
 def write_hdf5(path, data, rows):
     with h5py.File(path, "w") as file:
-        for name in ("x", "age", "no"):
+        for name in ("x", "age"):
             file[name] = data[name][rows]
+        # A column of classes may be an array with one column.
+        file["no"] = data["no"][rows].reshape(-1, 1)
         file["id"] = [data["id"][row] for row in range(NODES)[rows]]
         for name, mask in masks_of(data).items():
             file[name] = mask[rows]

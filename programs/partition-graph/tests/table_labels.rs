@@ -2,7 +2,7 @@
 
 use crate::table_files::{Folder, arrays};
 use crate::tables::feature;
-use arrow_array::builder::{Float32Builder, ListBuilder};
+use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, EdgeTypeId, Part, Split, map_npy};
 use parquet::basic::Compression;
@@ -91,6 +91,44 @@ fn several_labels_and_numbers_to_predict_are_those_of_arrays() {
             (&json!(0), &json!(dim))
         );
     }
+}
+
+#[test]
+fn lists_of_one_label_are_classes() {
+    let folder = Folder::new();
+    folder.write("edges.csv", "s,t\n1,2\n2,3\n");
+    let classes = [None, Some(1.0_f32), Some(0.0), Some(2.0), Some(f32::NAN), Some(1.0)];
+    let mut csv = "id,y\n".to_owned();
+    let mut lists = ListBuilder::new(Float32Builder::new());
+    let mut fixed = FixedSizeListBuilder::new(Float32Builder::new(), 1);
+    for (node, class) in classes.into_iter().enumerate() {
+        let known = class.filter(|class| !class.is_nan());
+        writeln!(csv, "{node},{}", known.map(|class| class.to_string()).unwrap_or_default()).unwrap();
+        match class {
+            Some(class) => lists.append_value([Some(class)]),
+            None => lists.append_null(),
+        }
+        fixed.values().append_option(class);
+        fixed.append(class.is_some());
+    }
+    folder.write("items.csv", &csv);
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..classes.len() as i64));
+    let lists: [ArrayRef; 2] = [Arc::new(lists.finish()), Arc::new(fixed.finish())];
+    for (name, labels) in ["lists.parquet", "fixed.parquet"].into_iter().zip(lists) {
+        folder.write_parquet(name, Compression::SNAPPY, vec![("id", ids.clone()), ("y", labels)]);
+    }
+    for file in ["items.csv", "lists.parquet", "fixed.parquet"] {
+        let conf = json!({
+            "nodes": [{"node_type": "item", "node_id_col": "id", "files": file,
+                       "labels": [{"task_type": "classification", "label_col": "y"}]}],
+            "edges": [{"relation": ["item", "to", "item"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
+        folder.write("graph.json", conf.to_string());
+        let (made, _) = folder.made(&format!("of-{file}"), &[]);
+        assert_eq!(made["node_types"][0]["num_classes"], 3, "{file}");
+    }
+    let [expected, lists, fixed] =
+        ["items.csv", "lists.parquet", "fixed.parquet"].map(|file| arrays(&folder.path(&format!("of-{file}"))));
+    assert!(lists == expected && fixed == expected);
 }
 
 #[test]

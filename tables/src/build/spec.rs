@@ -7,8 +7,8 @@ use crate::TableError;
 use crate::conf::{EdgeTable, Feature, Label, LabelColumn, NodeTable};
 use crate::saved_split::SplitBy;
 use crate::table::{
-    BadCell, Batch, NumberForm, Numbers, Table, TimeCells, TimeColumn, is_text, number_form, numbers, seconds,
-    text_cells, time_cells, whole_numbers,
+    BadCell, Batch, NumberForm, Numbers, Table, TimeCells, TimeColumn, is_text, number_form, numbers, only_numbers,
+    seconds, text_cells, time_cells, whole_numbers,
 };
 use crate::transform::{FittedFeature, Input, Row};
 use arrow_array::{Array, ArrayRef, StringArray};
@@ -358,7 +358,16 @@ fn label_cells(
     label: &LabelColumn,
     target_width: Option<usize>,
 ) -> Result<(LabelCells, Vec<BadCell>), String> {
-    if label.is_regression || label.separator.is_some() || array.data_type().is_nested() {
+    let is_nested = array.data_type().is_nested();
+    let are_numbers = label.is_regression || label.separator.is_some();
+    if is_nested && !are_numbers && target_width == Some(1) {
+        // Arrays of one column, as in HDF5, become lists of one class.
+        let (classes, mut bad) = only_numbers(array)?;
+        let (cells, wrong) = label_cells(&classes, label, None)?;
+        bad.extend(wrong);
+        return Ok((cells, bad));
+    }
+    if are_numbers || is_nested {
         return target_cells(array, label, target_width);
     }
     if is_text(array.data_type()) {

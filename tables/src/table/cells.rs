@@ -5,9 +5,11 @@ use super::missing::is_text;
 use crate::ids::{Id, IdMap, canonical_number};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, StringArray, UInt64Array};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::DataType;
+use arrow_schema::{ArrowError, DataType};
+use arrow_select::nullif::nullif;
+use arrow_select::take::take;
 
 /// The ids of a column. Null is an id that is missing.
 pub(crate) enum IdCells {
@@ -224,6 +226,38 @@ pub(crate) fn whole_numbers(array: &ArrayRef, missing: Option<i64>) -> Result<(V
     Ok((values, bad))
 }
 
+/// Returns the only number of each list, null for an empty or missing list and for NaN. A longer list is bad.
+///
+/// # Errors
+/// Fails for a type without lists.
+pub(crate) fn only_numbers(array: &ArrayRef) -> Result<(ArrayRef, Vec<BadCell>), String> {
+    let (DataType::List(entry) | DataType::LargeList(entry) | DataType::FixedSizeList(entry, _)) = array.data_type()
+    else {
+        return Err(format!("its type is {}, which holds no lists", array.data_type()));
+    };
+    let lists = cast_to(array, &DataType::LargeList(entry.clone()))?;
+    let lists = lists.as_list::<i64>();
+    let mut bad = Vec::new();
+    let mut positions = Vec::with_capacity(lists.len());
+    for (row, ends) in lists.value_offsets().windows(2).enumerate() {
+        let num_entries = if lists.is_valid(row) { ends[1] - ends[0] } else { 0 };
+        if num_entries > 1 {
+            bad.push(BadCell::new(row, format!("it has {num_entries} numbers, but earlier rows have 1")));
+        }
+        positions.push((num_entries == 1).then_some(ends[0] as u64));
+    }
+    let numbers = or_text(take(lists.values(), &UInt64Array::from(positions), None))?;
+    if !numbers.data_type().is_floating() {
+        return Ok((numbers, bad));
+    }
+    let floats = cast_to(&numbers, &DataType::Float64)?;
+    let mut is_nan = Vec::with_capacity(numbers.len());
+    for float in floats.as_primitive::<Float64Type>() {
+        is_nan.push(float.is_some_and(f64::is_nan));
+    }
+    Ok((or_text(nullif(&numbers, &BooleanArray::from(is_nan)))?, bad))
+}
+
 /// Parses a whole number, which may have the form of a float.
 pub(crate) fn whole_text(text: &str) -> Result<i64, String> {
     let text = text.trim();
@@ -280,7 +314,12 @@ fn optional_number(text: Option<&str>) -> Option<Option<i64>> {
 /// Fails for a value that the type cannot have. It would otherwise become null, which means a missing value.
 pub(super) fn cast_to(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(array, to, &options).map_err(|error| error.to_string())
+    or_text(cast_with_options(array, to, &options))
+}
+
+/// Returns the text of an error, to which the caller adds the file and the column.
+fn or_text<T>(result: Result<T, ArrowError>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
 }
 
 fn as_texts(array: &ArrayRef) -> Result<StringArray, String> {
@@ -294,7 +333,7 @@ mod tests {
     use crate::ids::Inserted;
     use crate::table::times::{TimeForm, time_cells};
     use arrow_array::types::Int32Type;
-    use arrow_array::{BinaryArray, DictionaryArray, UInt64Array};
+    use arrow_array::{BinaryArray, DictionaryArray};
     use std::sync::Arc;
 
     /// Checks that a dictionary has the ids of a plain column, and returns true if its texts are looked up once.
