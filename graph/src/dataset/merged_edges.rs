@@ -13,6 +13,22 @@ pub enum KeptDuplicate {
 }
 
 impl KeptDuplicate {
+    /// Returns the word for the edge in texts.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Latest => "latest",
+        }
+    }
+
+    /// Returns the word for the edges that do not stay.
+    pub(super) fn word_of_others(self) -> &'static str {
+        match self {
+            Self::First => "later",
+            Self::Latest => "earlier",
+        }
+    }
+
     /// Returns the edge to keep before edges are held out by `choice`, `None` if none are. The latest edges are held out by
     /// the last time of two nodes, regardless of the order in which their edges are stored.
     pub fn before(choice: Option<HoldOutChoice>) -> Self {

@@ -269,6 +269,25 @@ fn held_out_edges_are_removed_from_a_declared_reverse_type() {
 }
 
 #[test]
+fn an_undeclared_reverse_type_with_held_out_edges_has_a_note() {
+    let flags = ["--model", "embedding", "--num-epochs", "1"];
+    let leaking = papers(true, false);
+    let folder = Folder::new();
+    let dataset = folder.join("papers");
+    export_papers(&leaking, &dataset);
+    let declaration = "--reverse-types author__writes__paper=paper__written_by__author";
+    for (graph, is_noted) in [(&leaking, true), (&papers(false, false), false)] {
+        let parts = written_by(graph, 2);
+        for nproc in [1, 2] {
+            let output = succeeded(link(&parts.path, nproc, &flags));
+            assert_eq!(stderr(&output).matches(declaration).count(), usize::from(is_noted), "{}", stderr(&output));
+        }
+    }
+    let output = succeeded(link(&dataset, 2, &flags));
+    assert_eq!(stderr(&output).matches(declaration).count(), 1, "{}", stderr(&output));
+}
+
+#[test]
 fn wrong_flags_end_with_status_2_and_say_what_to_do() {
     let parts = link_parts(1);
     for (flags, what) in [

@@ -11,6 +11,7 @@
 //! - `filtered`: the ranking against all nodes;
 //! - `given`: the ranking against negatives of the dataset;
 //! - `reverse_overlap`: the check of declared reverse types;
+//! - `undeclared_reverse`: the note on reverse types that nothing declares;
 //! - `most_negatives`: the check of metrics that are the same for every model;
 //! - [`LinkPrediction`]: the task of training a model of this crate.
 
@@ -31,6 +32,7 @@ mod scored_edges;
 mod scores;
 mod step;
 mod task;
+mod undeclared_reverse;
 
 pub use batch::LinkTensorBatch;
 pub(crate) use config::is_pair;
@@ -43,6 +45,7 @@ pub use loss::{Bce, Bpr, LinkLoss, Margin, SelfAdversarial, Softmax};
 pub use rank_range::RankRange;
 pub use scores::{LinkResult, LinkScores};
 pub use task::LinkTask;
+pub use undeclared_reverse::undeclared_reverses;
 
 use crate::batch_input::BatchOptions;
 use crate::error::{ModelError, TrainError};

@@ -1,6 +1,6 @@
 //! Edge types that hold the reverse edges of another type, although neither a name nor a setting says so.
 
-use super::typed_edges::{TypedEdges, is_declared_reverse};
+use super::typed_edges::TypedEdges;
 use crate::dataset::held_out_index::{Candidate, HeldOutIndex, IN_OPPOSITE_TYPE};
 use serde::Serialize;
 
@@ -40,6 +40,6 @@ impl TypedEdges<'_> {
     /// reverse.
     fn is_undeclared_opposite(&self, other: &TypedEdges) -> bool {
         let ends_swapped = self.src_type == other.dst_type && self.dst_type == other.src_type;
-        ends_swapped && self.name != other.name && !is_declared_reverse(self.relation(), other.relation())
+        ends_swapped && self.name != other.name && !self.is_reverse_of(other)
     }
 }

@@ -23,7 +23,7 @@ use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{HoldOut, NodeTypeId, OverlapPolicy};
 use edgecut_trainer::link::{
     LinkEvaluation, LinkMetric, LinkPrediction, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds,
-    negative_pair_types, target_edge_types,
+    negative_pair_types, target_edge_types, undeclared_reverses,
 };
 use edgecut_trainer::metrics::{Metric, MetricList};
 use edgecut_trainer::model_file::TrainedOn;
@@ -184,6 +184,10 @@ impl TaskProgram for LinkTask {
             let targets = target_edge_types(meta, config)?;
             let names: Vec<String> = targets.iter().map(|e| meta.edge_types[e.index()].full_name()).collect();
             lines.push(format!("edge types to predict: {}", names.join(", ")));
+            // A dataset that is not partitioned has a warning, since it was read now.
+            if args.own.part.whole_if_read().is_none() {
+                lines.extend(undeclared_reverses(graph, config)?);
+            }
         }
         Ok(Some(lines.join("\n")).filter(|text| !text.is_empty()))
     }
