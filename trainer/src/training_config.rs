@@ -3,7 +3,7 @@
 use crate::batch_input::{BatchOptions, gcn_fault};
 use crate::drop_edges::DropEdges;
 use crate::embeddings::check_start;
-use crate::error::ModelError;
+use crate::error::{ModelError, TrainError};
 use crate::fit::FitConfig;
 use crate::inference::LayerWiseConfig;
 use crate::memory::cpu_cache::CpuCache;
@@ -201,13 +201,32 @@ impl TrainingConfig {
     }
 
     /// Returns the sampler configuration of validation and test, which draws from the whole graph. A layer-wise evaluation
-    /// reads all neighbors.
+    /// reads all neighbors over edge types whose fan-outs are not 0.
     pub fn eval_sampler(&self) -> SamplerConfig {
         let num_neighbors = match self.eval_layer_wise {
-            Some(_) => vec![Fanout::All; self.eval_num_neighbors.num_hops()].into(),
+            Some(_) => self.eval_num_neighbors.exhaustive(),
             None => self.eval_num_neighbors.clone(),
         };
         SamplerConfig { num_neighbors, isolated: false, ..self.sampler.clone() }
+    }
+
+    /// Returns the configuration of a layer-wise evaluation, or `None` if batches are evaluated.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] for a sampler that lets the neighbors of a node depend on the seed.
+    pub(crate) fn layer_wise(&self) -> Result<Option<LayerWiseConfig>, TrainError> {
+        let Some(limits) = &self.eval_layer_wise else { return Ok(None) };
+        if self.sampler.temporal.is_some() {
+            let what = "the neighbors of a node depend on the time of the seed, so layers cannot be computed for all \
+                        nodes at once: evaluate sampled batches (`eval=sampled`)";
+            return Err(TrainError::config(what));
+        }
+        if self.eval_num_neighbors.skips_hops() {
+            let what = "fan-outs of an edge type are 0 in some hops only (`num_neighbors`), so layers cannot be computed for \
+                        all nodes at once: evaluate sampled batches (`eval=sampled`), or give 0 for all hops of the type";
+            return Err(TrainError::config(what));
+        }
+        Ok(Some(LayerWiseConfig { num_neighbors: Some(self.eval_num_neighbors.clone()), ..limits.clone() }))
     }
 
     /// Returns the loader configuration of training: seeds are shuffled and spread evenly over the steps.

@@ -122,17 +122,66 @@ impl NumNeighbors {
         self.lengths().next().unwrap_or(0)
     }
 
-    /// Returns true if all neighbors are taken in every hop.
+    /// Returns true if nothing is drawn at random: each fan-out takes all neighbors, or none.
     pub fn are_all(&self) -> bool {
-        self.others
-            .iter()
-            .chain(self.named.iter().map(|(_, fanouts)| fanouts))
-            .flatten()
-            .all(|fanout| *fanout == Fanout::All)
+        self.lists().flatten().all(|fanout| matches!(fanout, Fanout::All | Fanout::Count(0)))
+    }
+
+    /// Returns true if edges of a type are drawn in some hops and not in others. The neighbors that a layer reads of a node
+    /// then depend on the hop that finds the node, so that no computation of a layer for all nodes equals a sampled one.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::NumNeighbors;
+    /// assert!(!"cites=15,10;writes=0,0".parse::<NumNeighbors>()?.skips_hops());
+    /// assert!("15,0".parse::<NumNeighbors>()?.skips_hops());
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn skips_hops(&self) -> bool {
+        let mut lists = self.lists();
+        lists.any(|fanouts| {
+            fanouts.contains(&Fanout::Count(0)) && fanouts.iter().any(|fanout| *fanout != Fanout::Count(0))
+        })
+    }
+
+    /// Returns fan-outs that take all neighbors where these draw some, and none where these draw none.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::NumNeighbors;
+    /// let fanouts: NumNeighbors = "cites=15,10;writes=0,0".parse()?;
+    /// assert_eq!(fanouts.exhaustive(), "cites=-1,-1;writes=0,0".parse()?);
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn exhaustive(&self) -> Self {
+        if !self.lists().flatten().any(|fanout| *fanout == Fanout::Count(0)) {
+            // Names of edge types that no list distinguishes need not be names of the graph.
+            return vec![Fanout::All; self.num_hops()].into();
+        }
+        let mut all = self.clone();
+        let named = all.named.iter_mut().map(|(_, fanouts)| fanouts);
+        for fanout in all.others.iter_mut().chain(named).flatten() {
+            if *fanout != Fanout::Count(0) {
+                *fanout = Fanout::All;
+            }
+        }
+        all
+    }
+
+    /// Returns the fan-outs of one hop, which must be below [`num_hops`](Self::num_hops), as those of the only hop.
+    pub fn of_hop(&self, hop: usize) -> Self {
+        let mut of_hop = self.clone();
+        let named = of_hop.named.iter_mut().map(|(_, fanouts)| fanouts);
+        for fanouts in of_hop.others.iter_mut().chain(named) {
+            *fanouts = vec![fanouts[hop]];
+        }
+        of_hop
+    }
+
+    fn lists(&self) -> impl Iterator<Item = &Vec<Fanout>> {
+        self.others.iter().chain(self.named.iter().map(|(_, fanouts)| fanouts))
     }
 
     fn lengths(&self) -> impl Iterator<Item = usize> {
-        self.others.iter().map(Vec::len).chain(self.named.iter().map(|(_, fanouts)| fanouts.len()))
+        self.lists().map(Vec::len)
     }
 
     /// Makes the fan-outs of a graph from `[hop][edge type]`: one list if all edge types have the same one.
@@ -222,6 +271,18 @@ mod tests {
             others_draw_nothing.of_graph(&meta()).unwrap()[1],
             [Count(3), Count(0), Count(0), Count(0), Count(0), Count(0)]
         );
+    }
+
+    #[test]
+    fn exhaustive_fan_outs_draw_nothing_where_the_others_draw_nothing() {
+        let fanouts: NumNeighbors = "e0=3,0;e1=0,0;7,8".parse().unwrap();
+        let all = fanouts.exhaustive();
+        assert!(fanouts.skips_hops() && all.skips_hops() && all.are_all() && !fanouts.are_all());
+        let found = all.of_graph(&meta()).unwrap();
+        assert_eq!([&found[0][..3], &found[1][..3]], [[All, Count(0), All], [Count(0), Count(0), All]]);
+        assert_eq!(all.of_hop(1).of_graph(&meta()).unwrap(), [&found[1][..]]);
+        let without_names: NumNeighbors = vec![All; 2].into();
+        assert_eq!("e9=3,2".parse::<NumNeighbors>().unwrap().exhaustive(), without_names);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod explain;
 mod golden_models;
 mod graph_processes;
 mod launchers;
+mod layer_wise;
 mod link_evaluation;
 mod link_processes;
 mod metrics_port;

@@ -1,7 +1,7 @@
 //! Exact inference, layer by layer.
 //!
 //! Invariant: the rows equal the rows of an evaluation with all neighbors, for every model and layout
-//! (`trainer/tests/predict.rs`).
+//! (`trainer/tests/predict.rs`). Edge types with a fan-out of 0 in all hops are not read by either.
 
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
@@ -12,7 +12,7 @@ use crate::models::{GraphSchema, LayeredModel, ModelInput};
 use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistRows, Fanout, RowsWriter, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, DistRows, Fanout, NumNeighbors, RowsWriter, SamplerConfig};
 use edgecut_gnn::nn::EdgeWeighting;
 use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
 use edgecut_graph::{Meta, NodeTypeId};
@@ -28,7 +28,7 @@ const OVERHEAD: f64 = 1.4;
 /// The largest number of nodes whose rows are computed at once.
 const MAX_BLOCK: usize = 1 << 16;
 
-/// The limits of a layer-wise inference.
+/// The limits of a layer-wise inference, and the edges that it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerWiseConfig {
     /// The memory for batches, in bytes. More memory means larger blocks of nodes, which request fewer rows twice. The
@@ -36,12 +36,15 @@ pub struct LayerWiseConfig {
     pub memory_bytes: usize,
     /// The folder of the files of layer outputs. Each process writes the rows of its nodes, for two layers at a time.
     pub scratch_dir: PathBuf,
+    /// The fan-outs of the model's evaluation. A fan-out of 0 leaves out the edges of a type in the layer of its hop, and all
+    /// other fan-outs mean all neighbors. `None` leaves out none.
+    pub num_neighbors: Option<NumNeighbors>,
 }
 
 impl Default for LayerWiseConfig {
-    /// Returns 512 MiB of memory, and the system's temporary folder.
+    /// Returns 512 MiB of memory, the system's temporary folder, and all edges.
     fn default() -> Self {
-        Self { memory_bytes: 512 << 20, scratch_dir: std::env::temp_dir() }
+        Self { memory_bytes: 512 << 20, scratch_dir: std::env::temp_dir(), num_neighbors: None }
     }
 }
 
@@ -179,7 +182,7 @@ impl<B: GnnBackend> Pass<'_, B> {
         let reads_features = self.number == 0;
         let reads_neighbors = self.model.reads_neighbors(self.number);
         let width = self.model.width(self.number, self.node_type);
-        let fanouts = if reads_neighbors { vec![Fanout::All] } else { Vec::new() };
+        let fanouts = if reads_neighbors { self.fanouts() } else { Vec::new().into() };
         let sampler = self.schema.sampler(input.graph, SamplerConfig::new(fanouts))?;
         let options = BatchOptions {
             labels: false,
@@ -210,6 +213,16 @@ impl<B: GnnBackend> Pass<'_, B> {
         };
         let compute = |tensors| self.model.run_pass(self.number, self.node_type, &tensors);
         write_rows((input.embeddings, device), batches, compute, writer, (input.progress, first), world)
+    }
+
+    /// Returns the fan-outs of a pass that reads neighbors. The last of these passes reads the first hop.
+    fn fanouts(&self) -> NumNeighbors {
+        let after = self.number + 1..self.model.num_passes();
+        let hop = after.filter(|&pass| self.model.reads_neighbors(pass)).count();
+        match &self.config.num_neighbors {
+            Some(fanouts) if hop < fanouts.num_hops() => fanouts.exhaustive().of_hop(hop),
+            _ => vec![Fanout::All].into(),
+        }
     }
 
     /// Returns the number of nodes whose rows are computed at once, for blocks within the memory.

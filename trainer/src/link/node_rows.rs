@@ -64,8 +64,8 @@ impl NodeEncoder {
         }
         let ends = edge_types.iter().map(|&e| graph.part().edges(e)).flat_map(|edges| [edges.src_type, edges.dst_type]);
         let node_types: Vec<NodeTypeId> = ends.collect::<BTreeSet<_>>().into_iter().collect();
-        let neighborhoods = match &training.eval_layer_wise {
-            Some(limits) => Neighborhoods::LayerWise(limits.clone()),
+        let neighborhoods = match training.layer_wise()? {
+            Some(limits) => Neighborhoods::LayerWise(limits),
             None => {
                 let sampler = schema.sampler(graph, training.eval_sampler())?;
                 let mut loaders = BTreeMap::new();

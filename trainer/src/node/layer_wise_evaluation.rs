@@ -40,14 +40,9 @@ impl<B: GnnBackend, M> SeedBatch<B, M> for Computed<B> {
 impl LayerWise {
     /// Returns `None` if the configuration does not ask for it.
     pub(super) fn new(data: &NodeData, config: &TrainingConfig) -> Result<Option<Self>, TrainError> {
-        let Some(limits) = config.eval_layer_wise.clone() else { return Ok(None) };
+        let Some(limits) = config.layer_wise()? else { return Ok(None) };
         if data.graph.is_client() {
             return Err(TrainError::config("servers compute no layers: evaluate sampled batches (`eval=sampled`)"));
-        }
-        if config.sampler.temporal.is_some() {
-            let what = "the neighbors of a node depend on the time of the seed, so layers cannot be computed for all \
-                        nodes at once: evaluate sampled batches (`eval=sampled`)";
-            return Err(TrainError::config(what));
         }
         Ok(Some(Self { graph: data.graph.clone(), schema: data.schema.clone(), seed_type: data.seed_type, limits }))
     }

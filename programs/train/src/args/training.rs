@@ -11,7 +11,7 @@ use crate::settings::model_settings::Setting;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_cli::parse_bytes;
-use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
+use edgecut_dist_sampler::{CacheSize, NumNeighbors};
 use edgecut_gnn::nn::RelationAggregation;
 use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
@@ -197,7 +197,7 @@ impl TrainingArgs {
         })
     }
 
-    /// Returns the fan-outs of an evaluation with all neighbors, if `--eval-num-neighbors` leaves the choice and such an
+    /// Returns the fan-outs of an evaluation with all neighbors over edge types that --num-neighbors draws, if `--eval-num-neighbors` leaves the choice and such an
     /// evaluation is fast on this graph. It has no error from sampling.
     pub(crate) fn all_neighbors(&self, sampling: &SamplingArgs, meta: &Meta) -> Option<NumNeighbors> {
         let is_layer_wise = self.eval == EvalName::LayerWise;
@@ -208,16 +208,16 @@ impl TrainingArgs {
         if is_chosen || is_disjoint || self.conv.is_embedding() {
             return None;
         }
-        let num_hops = self.num_neighbors.value.num_hops();
+        let num_neighbors = &self.num_neighbors.value;
         let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
         let num_seeds =
             meta.node_types.iter().map(|nodes| nodes.split_sizes[1].max(nodes.split_sizes[2])).max().unwrap_or(0);
         let num_batches = num_seeds.div_ceil(self.model.settings.batch_size as u64);
-        let work = num_edges.saturating_mul(num_hops as u64).saturating_mul(num_batches);
+        let work = num_edges.saturating_mul(num_neighbors.num_hops() as u64).saturating_mul(num_batches);
         if work > MOST_EVALUATED_EDGES {
             return None;
         }
-        Some(vec![Fanout::All; num_hops].into())
+        Some(num_neighbors.exhaustive())
     }
 
     /// Returns the number of batches that a process with this number of sampling threads makes at the same time.

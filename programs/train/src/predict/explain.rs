@@ -8,7 +8,7 @@ use super::edges::NO_FAN_OUTS;
 use super::failure::Failure;
 use super::feature_names::FeatureNames;
 use super::files::{Columns, NamedColumns, Table, USER_ID, ValueShape};
-use super::model::open;
+use super::model::{all_neighbors, open};
 use super::node_names::{FoundNames, NodeNames};
 use super::progress::Progress;
 use super::selection::{Selection, Splits};
@@ -20,7 +20,7 @@ use crate::job::process_role::Rank;
 use crate::saved_model::Predictions;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistGraph, Fanout, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, SamplerConfig};
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::inference::{
     Contribution, ExplainedInput, Explanation, ExplanationConfig, ExplanationVisitor, PredictionJob,
@@ -86,7 +86,7 @@ fn of_nodes<B: TrainingBackend>(
     let nodes = graph.handle().block_on(graph.find_originals(node_type, &ids))?;
     let sampler = match &opened.sampler {
         Some(sampler) => sampler.clone(),
-        None => SamplerConfig::new(vec![Fanout::All; config.num_layers]),
+        None => SamplerConfig::new(all_neighbors(opened.saved.trained_on.as_ref(), config.num_layers)),
     };
     let outputs = opened.model.outputs();
     let classes = match outputs {

@@ -2,7 +2,7 @@
 
 use super::args::{Format, PredictArgs};
 use super::files::NamedColumns;
-use super::model::Opened;
+use super::model::{Opened, layer_wise};
 use super::node_names::{FoundNames, NodeNames};
 use super::progress::Progress;
 use crate::exit::UsageError;
@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
 use edgecut_trainer::TrainingBackend;
-use edgecut_trainer::inference::{LayerWiseConfig, LinkEnds, PredictionJob, link_edge_type};
+use edgecut_trainer::inference::{LinkEnds, PredictionJob, link_edge_type};
 use edgecut_trainer::models::LinkModel;
 use std::path::PathBuf;
 
@@ -125,7 +125,7 @@ pub(super) fn encode<'a, B: TrainingBackend>(
             trained_on.target_names(meta).join(", ")
         )));
     }
-    let limits = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
+    let limits = layer_wise(args, saved.trained_on.as_ref(), scratch_dir);
     let prediction = PredictionJob { graph: &job.graph, world: job.world, device, progress };
     let ends = B::encode_link_ends(prediction, model, config, opened.embeddings(), edge_type, &limits)?;
     let reads_later_neighbors = saved.trained_on.as_ref().is_some_and(|trained_on| trained_on.time_attr.is_some());

@@ -7,12 +7,14 @@ use crate::saved_model::{OpenModel, Predictions, SavedModel};
 use crate::tasks::{TASKS, TaskEntry, open_model};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{SamplerConfig, Temporal};
+use edgecut_dist_sampler::{Fanout, NumNeighbors, SamplerConfig, Temporal};
 use edgecut_graph::Meta;
+use edgecut_trainer::inference::LayerWiseConfig;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::{NewEmbeddings, TrainedOn};
 use edgecut_trainer::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
 use edgecut_trainer::{EmbeddingSource, TrainingBackend};
+use std::path::PathBuf;
 
 /// A saved model, and the sampler of its neighbors; `None` reads all neighbors.
 pub(super) struct Opened<'a, B: TrainingBackend> {
@@ -102,8 +104,30 @@ pub(super) fn open<'a, B: TrainingBackend>(
     Ok(Opened { args, task, saved, model, sampler })
 }
 
-/// Returns the sampler of neighbors; `None` if all neighbors are read, layer by layer. A model whose evaluation did not
-/// read all neighbors, because of times or weights, predicts as it was evaluated.
+/// Returns the settings of an inference layer by layer. It reads the edge types that the evaluation of the model reads.
+pub(super) fn layer_wise(args: &PredictArgs, trained_on: Option<&TrainedOn>, scratch_dir: PathBuf) -> LayerWiseConfig {
+    LayerWiseConfig {
+        memory_bytes: args.memory_bytes as usize,
+        scratch_dir,
+        num_neighbors: evaluated_fanouts(trained_on).cloned(),
+    }
+}
+
+/// Returns the fan-outs of all neighbors over the edge types that the evaluation of the model reads.
+pub(super) fn all_neighbors(trained_on: Option<&TrainedOn>, num_layers: usize) -> NumNeighbors {
+    match evaluated_fanouts(trained_on) {
+        Some(fanouts) => fanouts.exhaustive(),
+        None => vec![Fanout::All; num_layers].into(),
+    }
+}
+
+/// Returns the fan-outs of the evaluation of the model. Files of earlier versions lack them.
+fn evaluated_fanouts(trained_on: Option<&TrainedOn>) -> Option<&NumNeighbors> {
+    Some(&trained_on?.sampler.as_ref()?.num_neighbors)
+}
+
+/// Returns the sampler of neighbors; `None` if all neighbors are read, layer by layer. A model whose evaluation cannot be
+/// computed layer by layer, because of times, weights, or fan-outs of 0 in some hops only, predicts as it was evaluated.
 fn sampler(
     args: &PredictArgs,
     leaves_out_targets: bool,
@@ -132,7 +156,9 @@ fn sampler(
     }
     // Layers cannot be computed for all edges at once, since each edge is left out of its own neighborhood.
     let is_sampled = fanouts.is_some() || leaves_out_targets;
-    let sampler = sampler.filter(|sampler| is_sampled || sampler.temporal.is_some() || sampler.weighted);
+    let sampler = sampler.filter(|sampler| {
+        is_sampled || sampler.temporal.is_some() || sampler.weighted || sampler.num_neighbors.skips_hops()
+    });
     let is_temporal = sampler.as_ref().is_some_and(|sampler| sampler.temporal.is_some());
     let is_random_start = args.new_embeddings == Some(NewEmbeddings::Random);
     let without_effect = [

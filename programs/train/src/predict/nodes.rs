@@ -4,7 +4,7 @@ use super::args::{Format, PredictArgs, Rows};
 use super::class_names::ClassNames;
 use super::done::{Done, in_graph};
 use super::files::{Columns, NamedColumns, RowsFile, Table, USER_ID, of_target, stem_of_rank, write_ids};
-use super::model::{Opened, open};
+use super::model::{Opened, layer_wise, open};
 use super::progress::Progress;
 use super::scratch_dir;
 use super::selection::{Selection, Splits};
@@ -19,7 +19,7 @@ use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistRows, NodeFields};
 use edgecut_graph::{Meta, NodeTypeId, Split};
 use edgecut_trainer::TrainingBackend;
-use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
+use edgecut_trainer::inference::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::{AnyLoss, OutputKind, Target};
 use edgecut_trainer::metrics::{Decision, Metric, OutputRows};
 use edgecut_trainer::multi::TargetLabel;
@@ -78,13 +78,13 @@ fn compute<B: TrainingBackend>(
     job: &mut GraphSession<'_>,
     device: &B::Device,
 ) -> anyhow::Result<Vec<Computed>> {
-    let files = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
     let wanted = match args.output {
         Rows::Embedding => WantedRows::Layer(args.layer.map(|layer| layer as usize)),
         _ => WantedRows::Logits,
     };
     let meta = job.graph.part().meta().clone();
     let opened = open::<B>(args, Some(&meta), job.world, device)?;
+    let files = layer_wise(args, opened.saved.trained_on.as_ref(), scratch_dir);
     let neighborhoods = match &opened.sampler {
         None => Neighborhoods::LayerWise(files),
         Some(sampler) => Neighborhoods::Sampled {

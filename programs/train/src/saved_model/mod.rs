@@ -11,7 +11,7 @@ use crate::settings::given_flags::GivenFlags;
 use anyhow::bail;
 use edgecut_cli::message;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::SamplerConfig;
+use edgecut_dist_sampler::{NumNeighbors, SamplerConfig};
 use edgecut_gnn::ops::Precision;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
@@ -255,6 +255,13 @@ fn notes(trained_on: Option<&TrainedOn>, path: &Path, meta: &Meta, sampler: Opti
              the results of its evaluation"
         ));
     }
+    let fanouts = trained_on.sampler.as_ref().map(|sampler| &sampler.num_neighbors);
+    if sampler.is_none() && fanouts.is_some_and(NumNeighbors::skips_hops) {
+        notes.push(format!(
+            "{path} was evaluated with fan-outs of 0 in some hops only, but layers are computed for all nodes here, so that \
+             results differ from the results of its evaluation"
+        ));
+    }
     notes
 }
 
@@ -288,11 +295,14 @@ mod tests {
         assert!(notes(Some(&plain), &old, None)[0].contains("partition the graph again"));
         let times = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
         let sampler = SamplerConfig::new(vec![Fanout::All]).with_weights(true).with_times(Some(times));
-        let temporal = plain.with_sampler(sampler.clone());
+        let temporal = plain.clone().with_sampler(sampler.clone());
         let [time, weight] = &notes(Some(&temporal), &meta, None)[..] else { panic!("two notes") };
         assert!(time.contains("--time-attr edge_time, but neighbors of all times"), "{time}");
         assert!(weight.contains("--weighted"), "{weight}");
         assert_eq!(notes(Some(&temporal), &meta, Some(&sampler)), [""; 0]);
+        let skips_hops = SamplerConfig::new("15,0".parse::<NumNeighbors>().expect("fan-outs"));
+        let [hops] = &notes(Some(&plain.with_sampler(skips_hops)), &meta, None)[..] else { panic!("one note") };
+        assert!(hops.contains("fan-outs of 0 in some hops only"), "{hops}");
         let text = serde_json::to_string(&temporal).expect("JSON");
         assert_eq!(serde_json::from_str::<TrainedOn>(&text).expect("the description"), temporal);
     }
