@@ -221,6 +221,11 @@ impl TrainingConfig {
                         nodes at once: evaluate sampled batches (`eval=sampled`)";
             return Err(TrainError::config(what));
         }
+        if self.sampler.weighted {
+            let what = "neighbors are drawn by the weights of edges (`weighted`), but layers that are computed for all nodes \
+                        average all neighbors equally: evaluate sampled batches (`eval=sampled`)";
+            return Err(TrainError::config(what));
+        }
         if self.eval_num_neighbors.skips_hops() {
             let what = "fan-outs of an edge type are 0 in some hops only (`num_neighbors`), so layers cannot be computed for \
                         all nodes at once: evaluate sampled batches (`eval=sampled`), or give 0 for all hops of the type";

@@ -3,10 +3,11 @@
 
 use crate::programs;
 
-use edgecut_graph::map_npy;
+use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::{HoldOut, map_npy};
 use programs::{
     Scratch, assert_close, assert_refused, json_of, number_of, predicted, program, run, scratch, stderr, text, train,
-    trained, typed_link_parts, typed_parts,
+    trained, typed_link_parts, typed_parts, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -80,6 +81,32 @@ fn models_of_links_leave_out_the_same_edge_types() {
         let found = evaluated("link", &parts.path, &model, &flags);
         let difference = number_of(&found, "test.mrr") - number_of(&expected, "test.mrr");
         assert!(difference.abs() < 1e-3, "{processes}: {found} for {expected}");
+    }
+}
+
+/// A model that draws neighbors by weights is not evaluated by equal means of all neighbors.
+#[test]
+fn weighted_sampling_is_not_evaluated_layer_by_layer() {
+    let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
+    let mut graph = fake(&options).expect("a fake graph");
+    let nodes = [1, 2].map(|num_parts| written_by(&graph, num_parts));
+    graph.hold_out_edges(&graph.edge_type_ids(), &HoldOut::random(0.1, 0.1, 0)).expect("held-out edges");
+    let links = [1, 2].map(|num_parts| written_by(&graph, num_parts));
+    let Scratch { folder: _folder, model, .. } = scratch();
+    for (task, [one, two]) in [("node", &nodes), ("link", &links)] {
+        trained(task, &two.path, &model, &["--weighted"]);
+        for (parts, processes) in [(one, "1"), (two, "1"), (two, "2"), (two, "3")] {
+            let flags = ["--eval", "layer-wise", "--nproc-per-node", processes];
+            let load = ["--load-model", text(&model)];
+            for more in [&["--weighted", "--num-epochs", "1"][..], &load] {
+                let output = run(train(task, &parts.path).args(flags).args(more));
+                assert_refused(&output, 1, &["by the weights of edges (--weighted)", "--eval sampled"]);
+            }
+        }
+        // Sampled batches read the weights, also if each node is computed once.
+        let flags = ["--weighted", "--num-epochs", "1", "--json", "--nproc-per-node", "2"];
+        let more = if task == "link" { &["--eval-negatives", "all"][..] } else { &[] };
+        json_of(run(train(task, &two.path).args(flags).args(more)));
     }
 }
 
