@@ -194,6 +194,7 @@ impl OpenGraph {
                 Place::Dataset(source) => {
                     let load = || load_with_warnings(source).map(|loaded| loaded.dataset);
                     let part = share_dataset(&cluster, load).map_err(in_job)?;
+                    let part = part.with_to_undirected(source.to_undirected);
                     DistGraph::start(Arc::new(part), cluster.clone(), config).map_err(in_job)?
                 }
                 Place::Memory(part) => DistGraph::start(Arc::new(part), cluster.clone(), config).map_err(in_job)?,

@@ -71,8 +71,9 @@ pub enum Exclude {
     /// known during training. The negatives of an edge are distinct. An edge whose source has too few other destinations
     /// is left out of its batch.
     Edges,
-    /// The edge itself, edges that carry messages, and held-out edges, for evaluation. The negatives of an edge may repeat,
-    /// so that one candidate suffices. An edge without any is left out of its batch.
+    /// The edge itself, edges that carry messages, and held-out edges, for evaluation, and their reverses in undirected
+    /// graphs. The negatives of an edge may repeat, so that one candidate suffices. An edge without any is left out of its
+    /// batch.
     EdgesAndHeldOut,
 }
 
@@ -381,6 +382,13 @@ impl NegativeSampler {
                 // A listed edge need not be an edge of the graph.
                 let is_own = ids[position] == edges[slots[position].edge].dst;
                 legal[position] = !is_edge && !is_own;
+            }
+            if held_out && graph.part().meta().is_undirected(edge_type) {
+                let reverses: Vec<(u32, u32)> = pairs.iter().map(|&(src, dst)| (dst, src)).collect();
+                let found = graph.has_edges(edge_type, &reverses, held_out).await?;
+                for (&position, is_edge) in positions.iter().zip(found) {
+                    legal[position] &= !is_edge;
+                }
             }
         }
         Ok(legal)

@@ -191,6 +191,12 @@ impl Part {
         self
     }
 
+    /// Records whether the reverse of every edge was added when a dataset was read that is not partitioned.
+    pub fn with_to_undirected(mut self, to_undirected: bool) -> Self {
+        Arc::make_mut(&mut self.meta).provenance.to_undirected = to_undirected;
+        self
+    }
+
     /// Returns the id of this part.
     pub fn id(&self) -> PartitionId {
         self.id

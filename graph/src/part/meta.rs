@@ -7,7 +7,7 @@ use crate::dataset::{MAX_TARGETS, TargetMeta, plan_feature_dtypes};
 use crate::memory::{FeatureDtype, FeatureDtypes};
 use crate::near_path::near_path;
 use crate::npy::FileMeta;
-use crate::{DiskPartId, GraphError, NodeTypeId, TimeUnit, max_classes};
+use crate::{DiskPartId, EdgeTypeId, GraphError, NodeTypeId, TimeUnit, max_classes};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -94,6 +94,13 @@ fn first_parts(dir: &Path, levels: usize) -> Option<PathBuf> {
 }
 
 impl Meta {
+    /// Returns true if an edge of a type and its reverse are the same edge. The lists of held-out edges may have it in one
+    /// direction only.
+    pub fn is_undirected(&self, edge_type: EdgeTypeId) -> bool {
+        let edges = &self.edge_types[edge_type.index()];
+        self.provenance.to_undirected && edges.src_type == edges.dst_type
+    }
+
     /// Reads `META.json` in `dir`.
     ///
     /// # Errors

@@ -42,6 +42,7 @@ mod sweep;
 mod targets;
 mod traffic;
 mod truncated_part;
+mod undirected_links;
 mod unpartitioned;
 mod warm_start;
 mod wrong_inputs;

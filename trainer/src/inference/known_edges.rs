@@ -1,8 +1,14 @@
 //! The known edges of sources to the nodes that a rank ranks.
 
+use crate::error::TrainError;
+use crate::gather::all_gather_records;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
+use edgecut_graph::{EdgeList, EdgeTypeId, NodeTypeId, Split};
 use rayon::prelude::*;
+
+/// The bytes of a pair of ids.
+const PAIR_BYTES: usize = 2 * size_of::<u32>();
 
 /// The edges whose destinations are left out of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,31 +31,40 @@ pub(super) struct KnownEdges {
 
 impl KnownEdges {
     /// Finds the excluded edges of sources, which are global ids in ascending order; `None` for all sources. The candidates
-    /// come from [`candidates`].
+    /// come from [`candidates`]. Every rank must call this.
     pub(super) fn find(
         graph: &DistGraph,
         edge_type: EdgeTypeId,
         excluded: ExcludedEdges,
         sources: Option<&[u32]>,
-    ) -> Self {
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
         let (train, held_out) = match excluded {
             ExcludedEdges::None => (false, false),
             ExcludedEdges::Train => (true, false),
             ExcludedEdges::All => (true, true),
         };
         let lists = if held_out { &[Split::Valid, Split::Test][..] } else { &[] };
-        Self::of(graph, edge_type, train, lists, sources)
+        Self::of(graph, edge_type, train, lists, sources, world)
     }
 
-    /// Finds the held-out test edges of all sources.
-    pub(super) fn test(graph: &DistGraph, edge_type: EdgeTypeId) -> Self {
-        Self::of(graph, edge_type, false, &[Split::Test], None)
+    /// Finds the held-out test edges of all sources. Every rank must call this.
+    pub(super) fn test(graph: &DistGraph, edge_type: EdgeTypeId, world: &mut ProcessGroup) -> Result<Self, TrainError> {
+        Self::of(graph, edge_type, false, &[Split::Test], None, world)
     }
 
-    fn of(graph: &DistGraph, edge_type: EdgeTypeId, train: bool, held_out: &[Split], sources: Option<&[u32]>) -> Self {
+    fn of(
+        graph: &DistGraph,
+        edge_type: EdgeTypeId,
+        train: bool,
+        held_out: &[Split],
+        sources: Option<&[u32]>,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
         let part = graph.part();
         let of_type = part.edges(edge_type);
-        let first = part.owned(of_type.dst_type).start;
+        let owned = part.owned(of_type.dst_type);
+        let first = owned.start;
         let (sharers, mine) = graph.replicas();
         let is_listed = |src: &u32| sources.is_none_or(|sources| sources.binary_search(src).is_ok());
         let position = |row: u32| {
@@ -62,13 +77,18 @@ impl KnownEdges {
             edges.extend(of_type.csc.neighbors(row).iter().filter(|src| is_listed(src)).map(|&src| key(src, at)));
         }
         for split in held_out {
-            let list = if *split == Split::Test { &of_type.held_out.test } else { &of_type.held_out.valid };
+            let list = list_of(graph, edge_type, *split);
             let pairs = list.src.iter().zip(&list.dst[..]).filter(|(src, _)| is_listed(src));
             edges.extend(pairs.filter_map(|(&src, &dst)| Some(key(src, position(dst - first)?))));
         }
+        for_each_reverse(graph, edge_type, held_out, world, |src, dst| {
+            if owned.contains(&dst) && is_listed(&src) {
+                edges.extend(position(dst - first).map(|at| key(src, at)));
+            }
+        })?;
         edges.par_sort_unstable();
         edges.dedup();
-        Self { edges }
+        Ok(Self { edges })
     }
 
     /// Returns whether there is no edge.
@@ -86,6 +106,39 @@ impl KnownEdges {
 
 fn key(source: u32, position: u32) -> u64 {
     u64::from(source) << 32 | u64::from(position)
+}
+
+/// Calls `visit` with the sources and destinations of the reverses of held-out edges of all parts, in global ids, if the edges
+/// of the type are undirected. Every rank must call this.
+pub(crate) fn for_each_reverse(
+    graph: &DistGraph,
+    edge_type: EdgeTypeId,
+    held_out: &[Split],
+    world: &mut ProcessGroup,
+    mut visit: impl FnMut(u32, u32),
+) -> Result<(), TrainError> {
+    if held_out.is_empty() || !graph.part().meta().is_undirected(edge_type) {
+        return Ok(());
+    }
+    let mut reverses = Vec::new();
+    // Only the first of the ranks that share a part sends its edges.
+    if graph.holds_first_copy() {
+        for split in held_out {
+            let list = list_of(graph, edge_type, *split);
+            reverses.extend(list.src.iter().zip(&list.dst[..]).flat_map(|(&src, &dst)| [dst, src]));
+        }
+    }
+    all_gather_records(world, bytemuck::cast_slice(&reverses), PAIR_BYTES, |theirs| {
+        let theirs = bytemuck::pod_collect_to_vec::<u8, u32>(theirs);
+        theirs.chunks_exact(2).for_each(|pair| visit(pair[0], pair[1]));
+    })?;
+    Ok(())
+}
+
+/// Returns the held-out edges of a type in this rank's part, of validation or test.
+fn list_of(graph: &DistGraph, edge_type: EdgeTypeId, split: Split) -> &EdgeList {
+    let held_out = &graph.part().edges(edge_type).held_out;
+    if split == Split::Test { &held_out.test } else { &held_out.valid }
 }
 
 /// Returns the global ids of the nodes of a type that this rank ranks, ascending. They are nodes of its own part. Ranks that

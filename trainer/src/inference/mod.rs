@@ -25,7 +25,7 @@ pub use explanation::{
 };
 pub use graphs::{GraphPredictionConfig, WantedGraphRows, predict_graphs};
 pub use known_edges::ExcludedEdges;
-pub(crate) use known_edges::candidates;
+pub(crate) use known_edges::{candidates, for_each_reverse};
 pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
 pub(crate) use layer_wise::{layer_wise_types, write_rows};
 pub(crate) use link_ends::pulled;

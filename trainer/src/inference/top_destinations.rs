@@ -81,17 +81,17 @@ impl TopDestinations {
             ids.extend(graph.handle().block_on(graph.fetch(dst_type, nodes.to_vec(), wanted))?.original_ids);
         }
         let known = match sources {
-            None => KnownEdges::find(graph, ends.edge_type(), config.excluded, None),
+            None => KnownEdges::find(graph, ends.edge_type(), config.excluded, None, world)?,
             Some(listed) => {
                 let mut sources = Vec::with_capacity(listed.len());
                 for ids in listed.chunks(IDS_AT_ONCE) {
                     sources.extend(graph.handle().block_on(graph.find_originals(src_type, ids))?);
                 }
                 sources.sort_unstable();
-                KnownEdges::find(graph, ends.edge_type(), config.excluded, Some(&sources))
+                KnownEdges::find(graph, ends.edge_type(), config.excluded, Some(&sources), world)?
             }
         };
-        let test = KnownEdges::test(graph, ends.edge_type());
+        let test = KnownEdges::test(graph, ends.edge_type(), world)?;
         let mut has_test_edges = [u64::from(!test.is_empty())];
         world.all_reduce(&mut has_test_edges, ReduceOp::Max)?;
         let popular = by_popularity(graph, ends.edge_type(), &candidates, &ids);

@@ -6,7 +6,7 @@ use super::node_rows::RowScorer;
 use super::scores::LinkScores;
 use crate::error::TrainError;
 use crate::gather::{all_gather_large, all_gather_records};
-use crate::inference::candidates;
+use crate::inference::{candidates, for_each_reverse};
 use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::metrics::RankingMetrics;
 use burn::tensor::{Tensor, TensorData};
@@ -234,7 +234,7 @@ fn known(graph: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Res
             }
         };
         match end {
-            EdgeEnd::Destination => for_each_edge(graph, edge_type, add),
+            EdgeEnd::Destination => for_each_edge(graph, edge_type, &mut add),
             EdgeEnd::Source => {
                 // The known sources of a destination may have their rows on other ranks, so they are gathered. Only the
                 // first of the ranks that share a part sends its edges.
@@ -253,6 +253,10 @@ fn known(graph: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Res
                 })?;
             }
         }
+        for_each_reverse(graph, edge_type, &[Split::Valid, Split::Test], world, |src, dst| match end {
+            EdgeEnd::Destination => add(src, dst),
+            EdgeEnd::Source => add(dst, src),
+        })?;
     }
     known.values_mut().for_each(|positions| {
         positions.sort_unstable();

@@ -120,12 +120,13 @@ fn description(graph: &DistGraph, elapsed: Duration) -> String {
 
 /// Returns a dataset that is not partitioned as a single part, which the ranks share.
 fn share(dataset: &DatasetSource, cluster: &Cluster) -> anyhow::Result<Part> {
-    Ok(share_dataset(cluster, || {
+    let part = share_dataset(cluster, || {
         let Loaded { dataset, warnings } = load_with_warnings(dataset)?;
         warnings.iter().for_each(|warning| message!("warning: {}", with_flags(warning)));
         warn_of_memory(dataset.stored_bytes());
         Ok::<_, GraphError>(dataset)
-    })?)
+    })?;
+    Ok(part.with_to_undirected(dataset.to_undirected))
 }
 
 /// Warns if a large dataset is about to be written to a file system in memory.
