@@ -28,6 +28,7 @@ mod process_failures;
 mod processes;
 mod programs;
 mod pytorch_names;
+mod repeated_edges;
 mod report;
 mod report_in_browser;
 mod run_files;

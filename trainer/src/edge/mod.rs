@@ -4,13 +4,15 @@
 //! - [`EdgeTask`]: the training task, and [`EdgeEvaluator`]: the evaluation;
 //! - `batch`: a batch of edges as tensors;
 //! - [`EdgePrediction`]: the task of training a model of this crate;
-//! - [`predict_edges`]: the outputs of a trained model.
+//! - [`predict_edges`]: the outputs of a trained model;
+//! - [`count_repeated_edges`]: validation and test edges that repeat training edges.
 
 mod batch;
 mod config;
 mod evaluator;
 mod explain;
 mod predict;
+mod repeated;
 mod task;
 
 pub use batch::EdgeTensorBatch;
@@ -18,6 +20,7 @@ pub use config::{EdgeTrainingConfig, edge_model_config, labeled_edge_type};
 pub use evaluator::EdgeEvaluator;
 pub use explain::explain_edges;
 pub use predict::{EdgeOutputs, EdgePredictionConfig, predict_edges};
+pub use repeated::count_repeated_edges;
 pub use task::EdgeTask;
 
 use crate::error::{ModelError, TrainError};

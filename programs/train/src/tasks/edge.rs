@@ -12,8 +12,10 @@ use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::part_flags::PartFlags;
 use crate::tasks::{CommonConfig, Open, TaskArgs, TaskFlags, TaskProgram, TaskRun};
 use anyhow::bail;
+use edgecut_cli::message;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_trainer::edge::{EdgePrediction, EdgeTrainingConfig, labeled_edge_type};
+use edgecut_trainer::edge::{EdgePrediction, EdgeTrainingConfig, count_repeated_edges, labeled_edge_type};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
@@ -97,6 +99,7 @@ impl TaskProgram for EdgeTask {
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<SeedResult> {
+        warn_of_repeated_edges(run.config, run.data, run.world)?;
         Ok(<B as Compiles<EdgePrediction>>::train(run.data, run.config, run.world, run.device, run.observer)?.result)
     }
 
@@ -132,6 +135,34 @@ impl TaskProgram for EdgeTask {
     fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
         Predictions::Edges(&open.model, &open.config)
     }
+}
+
+/// Warns on rank 0 if validation or test edges repeat training edges. Every rank must call this.
+fn warn_of_repeated_edges(
+    config: &EdgeTrainingConfig,
+    graph: &DistGraph,
+    world: &mut ProcessGroup,
+) -> anyhow::Result<()> {
+    let meta = graph.part().meta();
+    // A graph without a type to train is an error of the training.
+    let Ok(edge_type) = labeled_edge_type(meta, config.edge_type.as_deref()) else { return Ok(()) };
+    let [valid, test] = count_repeated_edges(graph, edge_type, world)?;
+    let edges = &meta.edge_types[edge_type.index()];
+    if let Some(labels) = &edges.labels
+        && valid + test > 0
+        && world.rank() == 0
+    {
+        let directions = if edges.src_type == edges.dst_type { " in either direction" } else { "" };
+        message!(
+            "warning: training edges of type {} join the same nodes{directions} with the same label as {valid} of {} validation \
+             edges and {test} of {} test edges, so that scores may be better than on new edges: put such edges into one split, \
+             in tables by split_by_group",
+            edges.full_name(),
+            labels.split_sizes[1],
+            labels.split_sizes[2]
+        );
+    }
+    Ok(())
 }
 
 /// Returns the value of the flag of pairs of names.
