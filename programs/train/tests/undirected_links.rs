@@ -5,7 +5,7 @@ use crate::programs;
 
 use edgecut_graph::readers::export_npy;
 use edgecut_graph::{Dataset, EdgeList, Features, NodeData};
-use edgecut_partition::{PartitionOptions, partition};
+use edgecut_partition::{Method, PartitionOptions, partition};
 use programs::{Folder, json_of, predicted, program, run, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,8 @@ fn layouts(graph: &Dataset, folder: &Folder) -> Vec<(PathBuf, &'static str, &'st
     for (num_parts, processes) in [(1, "1"), (2, "2"), (3, "1"), (3, "2"), (2, "3")] {
         let path = folder.join(format!("{num_parts}-parts"));
         if !path.exists() {
-            let options = PartitionOptions { to_undirected: true, ..PartitionOptions::new(num_parts) };
+            let options =
+                PartitionOptions { to_undirected: true, method: Method::Random, ..PartitionOptions::new(num_parts) };
             partition(&stored, &options, &path, &()).expect("parts");
         }
         layouts.push((path, processes, &[]));
