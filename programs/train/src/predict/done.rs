@@ -113,5 +113,5 @@ fn prepare_out(args: &PredictArgs, rank: &Rank) -> anyhow::Result<OldOutputs> {
     if rank.local_rank > 0 {
         return Ok(OldOutputs::default());
     }
-    reserve(&args.out, "predictions", is_output, args.overwrite, rank)
+    reserve(&args.out, "predictions", is_output, args.overwrite, rank.rank == 0)
 }

@@ -48,7 +48,7 @@ impl JobCommand for SampleArgs {
 
 fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
-    let old = reserve(&args.out, "batches", is_batch, args.overwrite, rank)?;
+    let old = reserve(&args.out, "batches", is_batch, args.overwrite, rank.rank == 0)?;
     let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
     graph_session::run(&args.job, &args.part, rank, WantedLabels::First, &flags, |job| {
         let loader = loader(args, given, job)?;

@@ -1,6 +1,5 @@
 //! Folders of output files.
 
-use crate::job::process_role::Rank;
 use anyhow::{Context, bail};
 use edgecut_output::{FolderLock, OwnEntries, remove_abandoned_in};
 use std::fs::Metadata;
@@ -14,28 +13,28 @@ pub(crate) struct OldOutputs {
     dir: PathBuf,
     files: Vec<(PathBuf, FileId)>,
     /// Keeps other jobs from writing to the folder.
-    lock: Option<FolderLock>,
+    _lock: Option<FolderLock>,
 }
 
 /// The device and the number of a file. A file that replaces another has another number, since both exist for a while.
 type FileId = (u64, u64);
 
 /// Creates a folder of outputs as [`prepare`] does, and reserves it for this job. Nodes may share the folder, so only rank 0
-/// reserves it.
+/// reserves it: for it, `is_first` is true.
 pub(crate) fn reserve(
     dir: &Path,
     what: &str,
     is_output: impl Fn(&str) -> bool,
     overwrite: bool,
-    rank: &Rank,
+    is_first: bool,
 ) -> anyhow::Result<OldOutputs> {
     // A file in place of the folder is refused below.
-    if rank.rank > 0 || (dir.exists() && !dir.is_dir()) {
+    if !is_first || (dir.exists() && !dir.is_dir()) {
         return prepare(dir, what, is_output, overwrite);
     }
     std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
     let lock = FolderLock::take(dir).context("--out")?;
-    Ok(OldOutputs { lock: Some(lock), ..prepare(dir, what, is_output, overwrite)? })
+    Ok(OldOutputs { _lock: Some(lock), ..prepare(dir, what, is_output, overwrite)? })
 }
 
 /// Creates a folder of outputs whose names `is_output` accepts. Returns the outputs of an earlier run that it holds, and
@@ -67,21 +66,26 @@ fn prepare(dir: &Path, what: &str, is_output: impl Fn(&str) -> bool, overwrite: 
     if !files.is_empty() && !overwrite {
         bail!("{name} holds {what} of an earlier run: choose another --out, or add --overwrite");
     }
-    Ok(OldOutputs { dir: dir.to_path_buf(), files, lock: None })
+    Ok(OldOutputs { dir: dir.to_path_buf(), files, _lock: None })
 }
 
 impl OldOutputs {
     /// Removes the outputs that this run has not replaced. All processes of the job must have written theirs.
-    pub(crate) fn remove(self) -> anyhow::Result<()> {
-        let Self { dir, files, lock: _lock } = self;
+    pub(crate) fn remove(mut self) -> anyhow::Result<()> {
+        self.remove_files()
+    }
+
+    /// Removes the outputs that this run has not replaced, and keeps the folder reserved.
+    pub(crate) fn remove_files(&mut self) -> anyhow::Result<()> {
+        let dir = &self.dir;
         let mut left = Vec::new();
-        for (file, id) in files {
+        for (file, id) in self.files.drain(..) {
             if dir.join(&file).symlink_metadata().is_ok_and(|found| id_of(&found) == id) {
                 left.push(file);
             }
         }
         let own = OwnEntries::default().with_paths(left);
-        own.remove_within(&dir).map(drop).with_context(|| format!("--overwrite {}", dir.display()))
+        own.remove_within(dir).map(drop).with_context(|| format!("--overwrite {}", dir.display()))
     }
 }
 

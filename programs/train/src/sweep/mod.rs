@@ -9,7 +9,7 @@ use crate::exit::{INTERRUPTED, UsageError};
 use crate::progress::reporter::number;
 use crate::progress::text_table::text_table;
 use crate::run_page::MetricName;
-use crate::sample::output_folder::prepare;
+use crate::sample::output_folder::reserve;
 use crate::tasks::{Scores, TASKS, TaskEntry, names};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -129,9 +129,10 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         return Err(UsageError(text.trim_start_matches("error: ").trim_end().to_owned()).into());
     }
     check_same_evaluation(&flags).map_err(UsageError)?;
+    let mut reserved = None;
     if let Some(dir) = &args.out {
         // Runs of an earlier sweep would be reported with the runs of this one, also in the place of a run that fails.
-        prepare(dir, "metrics", is_metrics_file, args.overwrite)?.remove()?;
+        reserved.insert(reserve(dir, "metrics", is_metrics_file, args.overwrite, true)?).remove_files()?;
     }
     let mut runs = Vec::with_capacity(num_runs);
     for (run_number, flags) in (1..).zip(flags) {

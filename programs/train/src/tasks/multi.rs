@@ -321,9 +321,9 @@ impl TaskProgram for MultiTask {
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<MultiResult> {
-        let TaskRun { args, data, .. } = run;
-        let trained = <B as Compiles<MultiPrediction>>::train(data, run.config, run.world, run.device, run.observer)?;
-        with_class_names(trained.result, args.own.dataset_root_dir(), data.part().meta())
+        let TaskRun { args, config, data, world, device, observer } = run;
+        let trained = <B as Compiles<MultiPrediction>>::train(data, config, world, device, observer)?;
+        with_class_names(trained.result, args.own.dataset_root_dir(), data.part().meta(), world)
     }
 
     fn reads(_outputs: Option<OutputKind>) -> ReadData {
@@ -376,16 +376,21 @@ impl TaskProgram for MultiTask {
         args.choose_neighbors_of(saved, &mut config.training, data, world);
         args.adopt_sampler(saved, open.outputs, &mut config.training, data, world)?;
         let evaluated = <B as Compiles<MultiPrediction>>::evaluate(data, config, open.trained(), world, device)?;
-        with_class_names(evaluated, root, data.part().meta())
+        with_class_names(evaluated, root, data.part().meta(), world)
     }
 }
 
-/// Returns the result with the names of the positive classes, if the tables of the graph have names.
-fn with_class_names(mut result: MultiResult, root: Option<&Path>, meta: &Meta) -> anyhow::Result<MultiResult> {
+/// Returns the result with the names of the positive classes, if the tables of the graph have names. Every rank must call this.
+fn with_class_names(
+    mut result: MultiResult,
+    root: Option<&Path>,
+    meta: &Meta,
+    world: &mut ProcessGroup,
+) -> anyhow::Result<MultiResult> {
     let labels = TargetLabel::all(meta);
     for of_target in &mut result.targets {
         let Some(label) = labels.iter().find(|label| label.is_named(&of_target.target)) else { continue };
-        if let Some(names) = names_of_classes(root, meta, label)? {
+        if let Some(names) = names_of_classes(root, meta, label, world)? {
             of_target.positive_class = positive_class_name(of_target.result.decision.as_ref(), Some(&names));
         }
     }
