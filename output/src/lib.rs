@@ -1,6 +1,6 @@
 //! Atomic output files. A file is written under a temporary name in the folder of its destination, synced and renamed,
-//! so readers see the complete old content or the complete new content. [`FolderLock`] reserves a folder. [`OwnEntries`] removes outputs, and
-//! [`TemporaryFolder`] those of processes that have ended, without touching what is not theirs.
+//! so readers see the complete old content or the complete new content. [`FolderLock`] reserves a folder. [`OwnEntries`]
+//! removes outputs, and [`TemporaryFolder`] temporary folders of processes that have ended, without touching what is not theirs.
 //!
 //! ```
 //! use edgecut_output::{OutputFile, check_output, write_output};

@@ -131,8 +131,9 @@ class NeighborLoader(Loader):
     rest of this page describes loaders of a :class:`Store`.
 
     In a job of several processes all of them must create their loaders in the same order and with the same arguments, which they
-    compare, and take the same number of batches per epoch; neighbors and features come from all parts. ``num_workers``,
-    ``transform`` and ``output`` may differ, and without an array of input nodes ``batch_size``.
+    compare, and take the same number of batches per epoch; neighbors and features come from all parts. ``edge_index`` is
+    compared only by whether it is given. ``num_workers``, ``transform`` and ``output`` may differ, and without an array of
+    input nodes ``batch_size``.
 
     Parameters
     ----------

@@ -191,7 +191,7 @@ pub fn open_task_model<T: SeedTask, B: GnnBackend>(
     let task = match &loaded {
         Ok((_, config, _)) => config.task().map(|kind| kind.name.to_owned()),
         // Models of other tasks have other settings.
-        Err(ModelFileError::Config { .. }) => Some(SavedTask::of_file(bytes, path)?.task),
+        Err(ModelFileError::Config { .. }) => SavedTask::told_by_file(bytes, path)?,
         Err(_) => None,
     };
     match task {

@@ -225,7 +225,8 @@ fn check_nodes(seats: &[Seat]) -> Result<(), String> {
             let found = found.map_or("absent".to_owned(), Seat::to_string);
             return Err(format!(
                 "the ranks of a node are not consecutive: rank {rank} is {first} of its node, so rank {} must be \
-                 {expected}, but it is {found}: assign ranks node by node (mpirun --map-by slot, srun --distribution=block), or correct RANK, LOCAL_RANK and LOCAL_WORLD_SIZE",
+                 {expected}, but it is {found}: assign ranks node by node (mpirun --map-by slot, srun --distribution=block), \
+                 or correct RANK, LOCAL_RANK and LOCAL_WORLD_SIZE",
                 rank + local_rank
             ));
         }

@@ -166,7 +166,7 @@ impl NumNeighbors {
         all
     }
 
-    /// Returns the fan-outs of one hop, which must be below [`num_hops`](Self::num_hops), as those of the only hop.
+    /// Returns the fan-outs of one hop, which must be below [`num_hops`](Self::num_hops), as the fan-outs of the only hop.
     pub fn of_hop(&self, hop: usize) -> Self {
         let mut of_hop = self.clone();
         let named = of_hop.named.iter_mut().map(|(_, fanouts)| fanouts);

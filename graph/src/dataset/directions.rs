@@ -70,6 +70,8 @@ impl Dataset {
         }
         let mut said = Vec::new();
         for (at, num_merged) in merged {
+            let has_times = self.edge_types[at].attributes.times.is_some();
+            let kept = if has_times { kept } else { KeptDuplicate::First };
             said.push(format!(
                 "`to_undirected` keeps the {} edge from one node to another, and the weights, times or features of \
                  {num_merged} {} edges of type {} are lost: combine these edges beforehand if they count",
@@ -177,8 +179,8 @@ impl Dataset {
     }
 }
 
-/// Adds the reverses of the edges of a type in memory. Returns the number of edges with attributes that were merged with an
-/// earlier one.
+/// Adds the reverses of the edges of a type in memory. Returns the number of edges with attributes that were merged with
+/// another one.
 fn add_reverses(edges: &mut EdgeData, kept: KeptDuplicate) -> usize {
     let mut num_merged = 0;
     let keys = if edges.attributes.is_empty() {

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// The bytes that a thread hashes at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The kinds of arrays, each of which has a digest of its own.
+/// The kinds of arrays. Each kind has a digest.
 pub(super) const FEATURES: &str = "features";
 pub(super) const LABELS: &str = "labels";
 pub(super) const TIMES: &str = "times";

@@ -245,7 +245,7 @@ pub(crate) struct PartitionArgs {
     #[arg(conflicts_with_all = ["conf", "split"])]
     split_nodes: Option<NodeSplit>,
     /// Add the missing reverse of every edge. Of several edges from one node to another, the first
-    /// stays with its weight, time and features.
+    /// stays with its weight, time and features, or with `--hold-out-edges latest:…` the latest.
     #[arg(long, aliases = ["to_undirected", "undirected"])]
     to_undirected: bool,
     /// Add a reversed edge type named `rev_NAME` for each edge type NAME: for heterogeneous graphs.

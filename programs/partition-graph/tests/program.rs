@@ -437,7 +437,7 @@ fn a_result_that_cannot_be_printed_is_an_error() {
     assert!(text(&output.stderr).contains("No space left on device"), "{}", text(&output.stderr));
 }
 
-/// A run that writes about 150 MB, of which its hidden folder has a part.
+/// A run that writes about 300 MB, of which its hidden folder has a part.
 struct Running {
     root: tempfile::TempDir,
     child: Process,
@@ -447,7 +447,7 @@ struct Running {
 fn large(root: &Path) -> Command {
     let at = root.to_str().unwrap();
     let output = root.join("2-parts");
-    let sizes = ["--avg-num-nodes", "150000", "--avg-degree", "4", "--num-channels", "256", "--method", "random"];
+    let sizes = ["--avg-num-nodes", "300000", "--avg-degree", "4", "--num-channels", "256", "--method", "random"];
     let arguments =
         ["--dataset", "fake", "--root-dir", at, "--num-partitions", "2", "--output-dir", output.to_str().unwrap()];
     let mut command = program(&[&arguments[..], &sizes].concat());

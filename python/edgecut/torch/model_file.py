@@ -18,7 +18,7 @@ from ..store import Store
 from .decision import Decision
 from .embeddings import PREFIX, check_nodes, read_embeddings
 from .from_pyg import from_pyg
-from .link_model import EdgeModel, PairModel
+from .link_model import EdgeModel, LinkModel
 from .network import ConvStack, GraphNet, Network, RelationalNet
 from .settings import current
 from .trained_on import check_graph
@@ -200,7 +200,7 @@ def _check_computes_the_same(model: torch.nn.Module) -> None:
 
 
 def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
-    for of_pairs in PairModel.__subclasses__():
+    for of_pairs in (EdgeModel, LinkModel):
         if of_pairs.ENTRY in config:
             return of_pairs(config, num_nodes, pyg_layers)
     config = current(config)

@@ -29,6 +29,15 @@ pub(super) struct KnownEdges {
     edges: Vec<u64>,
 }
 
+/// The edges that are found.
+struct Wanted<'a> {
+    /// True for the training edges.
+    train: bool,
+    held_out: &'a [Split],
+    /// See [`KnownEdges::find`].
+    sources: Option<&'a [u32]>,
+}
+
 impl KnownEdges {
     /// Finds the excluded edges of sources, which are global ids in ascending order; `None` for all sources. The candidates
     /// come from [`candidates`]. Every rank must call this.
@@ -40,27 +49,25 @@ impl KnownEdges {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let (train, held_out) = match excluded {
-            ExcludedEdges::None => (false, false),
-            ExcludedEdges::Train => (true, false),
-            ExcludedEdges::All => (true, true),
+            ExcludedEdges::None => (false, &[][..]),
+            ExcludedEdges::Train => (true, &[][..]),
+            ExcludedEdges::All => (true, &[Split::Valid, Split::Test][..]),
         };
-        let lists = if held_out { &[Split::Valid, Split::Test][..] } else { &[] };
-        Self::of(graph, edge_type, train, lists, sources, world)
+        Self::of(graph, edge_type, Wanted { train, held_out, sources }, world)
     }
 
     /// Finds the held-out test edges of all sources. Every rank must call this.
     pub(super) fn test(graph: &DistGraph, edge_type: EdgeTypeId, world: &mut ProcessGroup) -> Result<Self, TrainError> {
-        Self::of(graph, edge_type, false, &[Split::Test], None, world)
+        Self::of(graph, edge_type, Wanted { train: false, held_out: &[Split::Test], sources: None }, world)
     }
 
     fn of(
         graph: &DistGraph,
         edge_type: EdgeTypeId,
-        train: bool,
-        held_out: &[Split],
-        sources: Option<&[u32]>,
+        wanted: Wanted<'_>,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
+        let Wanted { train, held_out, sources } = wanted;
         let part = graph.part();
         let of_type = part.edges(edge_type);
         let owned = part.owned(of_type.dst_type);

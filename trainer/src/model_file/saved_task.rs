@@ -81,15 +81,23 @@ impl SavedTask {
             })?;
             return Ok(task);
         }
-        let config: serde_json::Value = serde_json::from_str(&json).map_err(json_error)?;
-        // The tasks of the versions that wrote such files.
-        let task = match config {
-            config if config.get("edge_decoder").is_some() => "edge",
-            config if config.get("decoder").is_some() => "link",
-            config if config.get("pooling").is_some_and(|pooling| !pooling.is_null()) => "graph",
-            _ => "node",
-        };
+        let config = serde_json::from_str(&json).map_err(json_error)?;
+        let task = task_of_settings(&config).unwrap_or("node");
         Ok(Self { task: task.to_owned(), loss: None, outputs: None, decision: None, target_decisions: BTreeMap::new() })
+    }
+
+    /// Returns the name of the task that a file tells, by its name or by its settings. `path` is the file for errors.
+    ///
+    /// # Errors
+    /// [`ModelFileError`] if the file has another format.
+    pub(crate) fn told_by_file(bytes: &[u8], path: &Path) -> Result<Option<String>, ModelFileError> {
+        let (file, json) = open(bytes, path)?;
+        if file.task.is_some() {
+            return Ok(Some(Self::of_file(bytes, path)?.task));
+        }
+        let config = serde_json::from_str(&json);
+        let config = config.map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+        Ok(task_of_settings(&config).map(str::to_owned))
     }
 
     /// Checks that the decision is one of the model's outputs.
@@ -104,5 +112,20 @@ impl SavedTask {
     /// Returns the meaning of the model's `num_outputs` outputs: classes if the file does not tell it.
     pub fn outputs_or_classes(&self, num_outputs: usize) -> OutputKind {
         self.outputs.unwrap_or(OutputKind::Classes(num_outputs))
+    }
+}
+
+/// Returns the task that the settings of a file tell, which a version without names of tasks has written.
+fn task_of_settings(config: &serde_json::Value) -> Option<&'static str> {
+    if config.get("edge_decoder").is_some() {
+        Some("edge")
+    } else if config.get("decoder").is_some() {
+        Some("link")
+    } else if config.get("pooling").is_some_and(|pooling| !pooling.is_null()) {
+        Some("graph")
+    } else if config.get("kind").or(config.get("conv")).is_some() {
+        Some("node")
+    } else {
+        None
     }
 }

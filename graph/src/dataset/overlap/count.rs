@@ -11,7 +11,8 @@ const EDGES_PER_TASK: usize = 1 << 13;
 
 impl Dataset {
     /// Counts the held-out edges that are also training edges, and the nodes that are in two splits. Training edges are
-    /// read once, and once more for each type with held-out edges in the opposite direction. Only the held-out edges take additional memory.
+    /// read once, and once more for each type with held-out edges in the opposite direction. Only the held-out edges take
+    /// additional memory.
     ///
     /// ```
     /// use edgecut_graph::readers::{FakeOptions, fake};

@@ -113,7 +113,9 @@ fn types_that_settings_pair_are_compared_and_cleaned() {
     // The ends of this type are not swapped.
     let other = edges("written_by", [0, 1], list(&[(3, 2)]), list(&[]), list(&[]));
     let mut dataset = graph(vec![writes, back, other]);
-    assert!(dataset.overlaps().is_empty());
+    let undeclared = dataset.overlaps();
+    assert!(undeclared.leaks(false).is_empty());
+    assert_eq!(undeclared.edge_types[0].undeclared_reverses[0].held_out, [1, 1]);
     let overlaps = dataset.overlaps_with(&pairs);
     assert_eq!((overlaps.edge_types.len(), overlaps.edge_types[0].in_reverse_type), (1, [1, 1]));
     let swapped = [(pairs[0].1.clone(), pairs[0].0.clone())];

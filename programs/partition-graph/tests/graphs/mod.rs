@@ -279,7 +279,6 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Returns a temporary folder, in memory if possible: parts are synced, which takes time on a disk.
 pub(crate) fn tempdir() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir().unwrap()
 }

@@ -181,7 +181,7 @@ pub(crate) struct WholeArgs {
     #[arg(long, value_name = "SCHEME")]
     pub(crate) split: Option<String>,
     /// Add the reverse of each edge, unless the graph has it. Of several edges from one node to another, the first
-    /// stays with its weight, time and features
+    /// stays with its weight, time and features, or with `--hold-out-edges latest:…` the latest
     #[arg(long)]
     pub(crate) to_undirected: bool,
     /// For each edge type add a type `rev_NAME` with its edges reversed; for graphs with several node or edge types

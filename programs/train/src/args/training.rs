@@ -197,8 +197,8 @@ impl TrainingArgs {
         })
     }
 
-    /// Returns the fan-outs of an evaluation with all neighbors over edge types that --num-neighbors draws, if `--eval-num-neighbors` leaves the choice and such an
-    /// evaluation is fast on this graph. It has no error from sampling.
+    /// Returns the fan-outs of an evaluation with all neighbors over edge types that --num-neighbors draws, if
+    /// `--eval-num-neighbors` leaves the choice and such an evaluation is fast on this graph. It has no error from sampling.
     pub(crate) fn all_neighbors(&self, sampling: &SamplingArgs, meta: &Meta) -> Option<NumNeighbors> {
         let is_layer_wise = self.eval == EvalName::LayerWise;
         let is_chosen =

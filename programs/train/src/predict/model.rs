@@ -72,13 +72,14 @@ pub(super) fn unfit(args: &PredictArgs, task: &TaskEntry) -> UsageError {
     let wanted = request.items(args);
     let others = TASKS.iter().filter(|other| other.items == wanted);
     let others: Vec<String> = others.map(|other| format!("train {}", other.name)).collect();
+    let flags = if args.explain && args.edges.is_some() { "--explain --edges" } else { request.flags() };
     UsageError(format!(
         "--load-model {}: the model is for {}: {}, or load a model of {} for {}",
         args.load_model.display(),
         task.kind.items,
         task.items.remedy(),
         others.join(" or "),
-        request.flags()
+        flags
     ))
 }
 

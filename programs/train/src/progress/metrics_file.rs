@@ -110,8 +110,8 @@ fn lines_up_to<'a>(group: Option<&str>, text: &'a [u8]) -> Vec<&'a [u8]> {
     lines
 }
 
-/// Returns the lines of the first epochs and of the runs that trained them. They become lines of this attempt, which continues them, so that a
-/// report shows all of them.
+/// Returns the lines of the first epochs and of the runs that trained them. They become lines of this attempt, which
+/// continues them, so that a report shows all of them.
 fn kept_lines(text: &[u8], wanted: &KeptLines, attempt: u64) -> String {
     let epochs = wanted.epochs;
     let mut kept = String::new();

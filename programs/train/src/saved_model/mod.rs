@@ -208,7 +208,10 @@ impl<'a> SavedModel<'a> {
         }
         // Graphs without labels are neither validation nor test data.
         let is_labeled = reads.classes || graphs.targets().is_some();
-        if let Some(other) = trained_on.other_graphs(graphs, train).filter(|_| is_labeled && world.rank() == 0) {
+        if !is_labeled || world.rank() > 0 {
+            return Ok(());
+        }
+        if let Some(other) = trained_on.other_graphs(graphs, train) {
             let path = self.path.display();
             if other.is_other_split() {
                 message!(

@@ -21,9 +21,14 @@ impl Items {
     pub(crate) fn remedy(self) -> &'static str {
         match self {
             Self::Nodes => "leave out --edges, --graphs, and --output score, top-k or relation",
-            Self::Edges => "add --edges all, with --output prediction, probability or logit",
-            Self::Graphs => "add --graphs all, and --dataset with the name of the set of graphs",
-            Self::Links => "use --output embedding, score or top-k",
+            Self::Edges => "add --edges all, and leave out --output embedding, score, top-k or relation",
+            Self::Graphs => {
+                "add --graphs all and --dataset with the name of the set of graphs, and leave out --edges, and --output score, \
+                 top-k or relation"
+            }
+            Self::Links => {
+                "use --output embedding, score, top-k or relation, and leave out --explain, --edges and --graphs"
+            }
         }
     }
 }
@@ -39,6 +44,7 @@ pub(crate) trait OpenModel<B: TrainingBackend> {
     /// Returns true if each target needs a neighborhood of its own, which does not contain it, and has a time of its own.
     fn leaves_out_targets(&self) -> bool;
 
+    /// Returns the network that makes the predictions, and its settings.
     fn predictions(&self) -> Predictions<'_, B>;
 }
 

@@ -197,8 +197,13 @@ fn names_of_classes(
     label: &TargetLabel,
     world: &mut ProcessGroup,
 ) -> anyhow::Result<Option<Vec<String>>> {
+    class_names::of_first_rank(read_names(root, meta, label)?, world)
+}
+
+/// Reads the names of the classes of a label.
+fn read_names(root: Option<&Path>, meta: &Meta, label: &TargetLabel) -> anyhow::Result<Option<Vec<String>>> {
     let name = Some(label.meta.name.as_str()).filter(|name| !name.is_empty());
-    class_names::of_first_rank(class_names::of_label(root, meta, label.node_type, name)?, world)
+    class_names::of_label(root, meta, label.node_type, name)
 }
 
 /// Returns the target with a name, which may leave out its node type.
@@ -321,9 +326,9 @@ impl TaskProgram for MultiTask {
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<MultiResult> {
-        let TaskRun { args, config, data, world, device, observer } = run;
-        let trained = <B as Compiles<MultiPrediction>>::train(data, config, world, device, observer)?;
-        with_class_names(trained.result, args.own.dataset_root_dir(), data.part().meta(), world)
+        let TaskRun { args, data, .. } = run;
+        let trained = <B as Compiles<MultiPrediction>>::train(data, run.config, run.world, run.device, run.observer)?;
+        Ok(with_class_names(trained.result, args.own.dataset_root_dir(), data.part().meta()))
     }
 
     fn reads(_outputs: Option<OutputKind>) -> ReadData {
@@ -376,25 +381,21 @@ impl TaskProgram for MultiTask {
         args.choose_neighbors_of(saved, &mut config.training, data, world);
         args.adopt_sampler(saved, open.outputs, &mut config.training, data, world)?;
         let evaluated = <B as Compiles<MultiPrediction>>::evaluate(data, config, open.trained(), world, device)?;
-        with_class_names(evaluated, root, data.part().meta(), world)
+        Ok(with_class_names(evaluated, root, data.part().meta()))
     }
 }
 
-/// Returns the result with the names of the positive classes, if the tables of the graph have names. Every rank must call this.
-fn with_class_names(
-    mut result: MultiResult,
-    root: Option<&Path>,
-    meta: &Meta,
-    world: &mut ProcessGroup,
-) -> anyhow::Result<MultiResult> {
+/// Returns the result with the names of the positive classes, if the tables of the graph have names. Names that can no longer
+/// be read cost no result.
+fn with_class_names(mut result: MultiResult, root: Option<&Path>, meta: &Meta) -> MultiResult {
     let labels = TargetLabel::all(meta);
     for of_target in &mut result.targets {
         let Some(label) = labels.iter().find(|label| label.is_named(&of_target.target)) else { continue };
-        if let Some(names) = names_of_classes(root, meta, label, world)? {
+        if let Ok(Some(names)) = read_names(root, meta, label) {
             of_target.positive_class = positive_class_name(of_target.result.decision.as_ref(), Some(&names));
         }
     }
-    Ok(result)
+    result
 }
 
 /// Returns the labels of the targets of a training, in the order of the flags, out of the labels of a graph that are together.

@@ -58,7 +58,7 @@ impl TrainedOn {
     /// Describes the first difference between the training and a set of graphs in the data that a model reads, if there is
     /// one, and its remedy.
     pub fn difference_of_graphs(&self, graphs: &GraphDataset, reads: ReadData) -> Option<String> {
-        let found = Self::of_graphs(graphs);
+        let found = Self::columns_of_graphs(graphs);
         let of_nodes = (&self.graph_columns, &found.graph_columns, "nodes");
         let of_edges = (&self.graph_edge_columns, &found.graph_edge_columns, "edges");
         for (trained, found, owners) in [of_nodes, of_edges] {
@@ -154,7 +154,7 @@ impl TrainedOn {
         found.map(|(edges, _)| edges.full_name())
     }
 
-    /// Returns an edge type whose edges in a graph, or the held-out edges among them, are not those of the training, so that
+    /// Returns an edge type whose edges in a graph, or the held-out edges among them, differ from the edges of the training, so that
     /// held-out edges may be among the training edges.
     pub fn other_held_out(&self, meta: &Meta) -> Option<String> {
         let targets = self.targets_in(meta);

@@ -194,11 +194,19 @@ impl TrainedOn {
 
     /// Describes a set of graphs that a model is trained on: its arrays, its classes, and the columns of its nodes.
     pub fn of_graphs(graphs: &GraphDataset) -> Self {
+        let mut found = Self::columns_of_graphs(graphs);
+        for identity in found.node_types.values_mut() {
+            identity.arrays = graphs.array_digests();
+        }
+        found
+    }
+
+    /// Describes the columns and the classes of graphs, and does not read their arrays.
+    fn columns_of_graphs(graphs: &GraphDataset) -> Self {
         let names = format!("{:?}", graphs.classes());
         let classes = Some(Fingerprint::Digest(checksum(names.as_bytes())));
-        let identity = TypeIdentity { classes, arrays: graphs.array_digests(), ..TypeIdentity::default() };
         Self {
-            node_types: BTreeMap::from([(GRAPHS.to_owned(), identity)]),
+            node_types: BTreeMap::from([(GRAPHS.to_owned(), TypeIdentity { classes, ..TypeIdentity::default() })]),
             graph_columns: Some(Columns::of(graphs.nodes())),
             graph_edge_columns: Some(Columns::of(graphs.edges())),
             ..Self::default()
