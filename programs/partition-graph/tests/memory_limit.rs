@@ -299,7 +299,7 @@ fn a_killed_run_on_tables_leaves_nothing_and_a_full_disk_is_one_error() {
     assert_eq!(names(Path::new(&large.path("parts"))), ["out"]);
     let plan = succeeds(&large.program("full", &[&flags[..], &["--plan"]].concat()).output().unwrap());
     let needed = plan["scratch_bytes"].as_u64().unwrap();
-    let Some(_disk) = Disk::mount(Path::new(&scratch), needed * 11 / 20) else {
+    let Some(_disk) = Disk::mount(Path::new(&scratch), needed / 8) else {
         return skip(Need::Mount, "a full scratch disk", "this user may not mount a small disk");
     };
     let output = large.program("full", &flags).output().unwrap();
