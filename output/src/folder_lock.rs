@@ -55,7 +55,7 @@ impl FolderLock {
                 Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
                     return Ok(Self { locked: None, process });
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
             };
             match file.try_lock() {
                 Ok(()) if is_at(&file, &path) => {

@@ -349,8 +349,7 @@ const CASES: &[(&str, Change, &str)] = &[
         "label other than 0 and 1",
         Parquet(|| {
             let mut columns = nodes(Arc::new(Int64Array::from(vec![1, 2, 3])));
-            let two = |first| Some(vec![Some(first), Some(0.0)]);
-            columns[2].1 = lists(vec![two(1.0), two(3.0), two(1.0)]);
+            columns[2].1 = lists([1.0, 3.0, 1.0].map(|first| Some(vec![Some(first), Some(0.0)])).to_vec());
             columns
         }),
         "nodes.parquet: row 2: column y: 3 is not 0 or 1",

@@ -211,7 +211,7 @@ fn contributions_add_up_to_the_scores_of_predictions() {
     for (parts, kind) in of_parts {
         trained("node", &parts.path, &model, &[kind, &["--num-epochs", "2"]].concat());
         let flags = ["--nodes", &list, "--format", "csv", "--nproc-per-node", "2"];
-        let explain = [&flags[..], &["--explain", "--explain-top", "1", "--explain-steps", "200"]].concat();
+        let explain = [&flags[..], &["--explain", "--explain-top", "8", "--explain-steps", "200"]].concat();
         let result = predicted(&parts.path, &model, &out, &explain);
         assert_eq!(result["explained"].as_u64(), Some(ids.len() as u64), "{kind:?}");
         assert!(result["largest_gap"].as_f64().expect("a gap") < 0.02, "{kind:?}: {result}");

@@ -83,7 +83,7 @@ fn models_of_links_leave_out_the_same_edge_types() {
     let all = evaluated("link", &two.path, &model, &[&shape[..], &["2", "--eval-num-neighbors", "-1,-1"]].concat());
     let difference = number_of(&all, "test.mrr") - number_of(&expected, "test.mrr");
     assert!(difference.abs() > 1e-3, "the edges matter: {all} and {expected}");
-    for (parts, processes) in [(&two, "1"), (&three, "2"), (&two, "3")] {
+    for (parts, processes) in [(&two, "1"), (&three, "2"), (&two, "4")] {
         let flags = [&shape[..], &[processes, "--eval", "layer-wise"]].concat();
         let found = evaluated("link", &parts.path, &model, &flags);
         let difference = number_of(&found, "test.mrr") - number_of(&expected, "test.mrr");
@@ -102,7 +102,7 @@ fn weighted_sampling_is_not_evaluated_layer_by_layer() {
     let Scratch { folder: _folder, model, .. } = scratch();
     for (task, [one, two]) in [("node", &nodes), ("link", &links)] {
         trained(task, &two.path, &model, &["--weighted"]);
-        for (parts, processes) in [(one, "1"), (two, "1"), (two, "2"), (two, "3")] {
+        for (parts, processes) in [(one, "1"), (two, "1"), (two, "2"), (two, "4")] {
             let flags = ["--eval", "layer-wise", "--nproc-per-node", processes];
             let load = ["--load-model", text(&model)];
             for more in [&["--weighted", "--num-epochs", "1"][..], &load] {

@@ -68,7 +68,7 @@ fn layouts(graph: &Dataset, folder: &Folder) -> Vec<(PathBuf, &'static str, &'st
         vec![(arrays.clone(), "1", &["--to-undirected"]), (arrays, "2", &["--to-undirected"])];
     let mut stored = graph.clone();
     stored.to_undirected();
-    for (num_parts, processes) in [(1, "1"), (2, "2"), (3, "1"), (3, "2"), (2, "3")] {
+    for (num_parts, processes) in [(1, "1"), (2, "2"), (3, "1"), (3, "2"), (2, "4")] {
         let path = folder.join(format!("{num_parts}-parts"));
         if !path.exists() {
             let options =

@@ -28,7 +28,7 @@ fn only_what_both_sides_know_is_compared() {
         of_type.digests.transforms = digest.clone();
         of_type.digests.classes = digest;
         if of_type.digests.ids.is_none() {
-            of_type.digests.content = None;
+            of_type.digests = TypeDigests::default();
             meta.edge_types.iter_mut().for_each(|edges| edges.digests = TypeDigests::default());
         }
         meta
