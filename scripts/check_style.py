@@ -7,6 +7,7 @@ Counts in all .rs files of the workspace below FOLDER (default: the repository).
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import sys
@@ -69,10 +70,21 @@ USED_MODULE = re.compile(r"\bcrate::(\w+)")
 USED_MODULES = re.compile(r"\buse crate::\{(.*?)\};", re.S)
 
 
+def files(folder, is_wanted):
+    """Return the files with wanted names. Skipped folders are not entered, since a build may change them meanwhile."""
+    found = []
+    for at, folders, names in os.walk(folder):
+        folders[:] = set(folders) - SKIPPED
+        found += [pathlib.Path(at, name) for name in names if is_wanted(name)]
+    return sorted(found)
+
+
 def rust_files(folder):
-    for path in sorted(folder.rglob("*.rs")):
-        if not SKIPPED.intersection(path.relative_to(folder).parts):
-            yield path
+    return files(folder, lambda name: name.endswith(".rs"))
+
+
+def manifests(folder):
+    return files(folder, lambda name: name == "Cargo.toml")
 
 
 def parameters(text):
@@ -161,8 +173,8 @@ def count(folder):
                 note("functions with more than 6 parameters", path, text.count("\n", 0, function.start()) + 1)
         for function in TUPLE_PARAMETER.finditer(text):
             note("functions that take a tuple apart", path, text.count("\n", 0, function.start()) + 1)
-    for manifest in sorted(folder.rglob("Cargo.toml")):
-        if SKIPPED.intersection(manifest.relative_to(folder).parts) or "\ntest = false\n" not in manifest.read_text():
+    for manifest in manifests(folder):
+        if "\ntest = false\n" not in manifest.read_text():
             continue
         for path in rust_files(manifest.parent / "src"):
             for match in TEST.finditer(path.read_text()):
@@ -176,10 +188,8 @@ def count(folder):
 def circular_modules(folder):
     """Returns the modules of each crate that import themselves over other modules, without their tests."""
     places = []
-    for manifest in sorted(folder.rglob("Cargo.toml")):
+    for manifest in manifests(folder):
         source = manifest.parent / "src"
-        if SKIPPED.intersection(manifest.relative_to(folder).parts):
-            continue
         imports = {}
         for path in rust_files(source) if source.is_dir() else ():
             module = path.relative_to(source).parts[0].removesuffix(".rs")
