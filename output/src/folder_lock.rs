@@ -1,15 +1,15 @@
 //! The reservation of a folder of outputs for one job.
 
-use crate::timeouts::{LOCK_INTERVAL, LOCK_TIMEOUT};
+use crate::timeouts::{LOCK_INTERVAL, LOCK_TIMEOUT, LOST_LOCK_TIMEOUT};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The name of the file that is locked. Network file systems share locks on files with other machines, but no locks on
-/// folders.
-const LOCK_FILE: &str = ".edgecut-lock";
+/// The start of the name of the file that is locked. Network file systems share locks on files with other machines, but no
+/// locks on folders.
+const LOCK_FILE: &str = ".edgecut-lock-";
 
 /// The reservation of a folder for the outputs of this process. No other process can take it while this value lives. The
 /// file of the lock is removed with it; the file of a process that was killed does not reserve the folder.
@@ -20,9 +20,9 @@ const LOCK_FILE: &str = ".edgecut-lock";
 /// ```
 /// use edgecut_output::FolderLock;
 /// # let dir = tempfile::tempdir()?;
-/// let lock = FolderLock::take(dir.path())?;
+/// let lock = FolderLock::take(dir.path(), "logs")?;
 /// drop(lock);
-/// FolderLock::take(dir.path())?;
+/// FolderLock::take(dir.path(), "logs")?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
@@ -34,17 +34,18 @@ pub struct FolderLock {
 }
 
 impl FolderLock {
-    /// Reserves a folder, which must exist. Waits a few seconds for another process to end.
+    /// Reserves a folder, which must exist, for one kind of outputs, which names the lock: a job may write others to it. Waits a few
+    /// seconds for another process of this machine to end, and minutes for one of another machine, which may be lost.
     ///
     /// # Errors
     /// [`ErrorKind::ResourceBusy`] if another process keeps the folder; the error names both. Any other I/O error of the
     /// file.
-    pub fn take(dir: &Path) -> io::Result<Self> {
-        Self::take_within(dir, LOCK_TIMEOUT)
+    pub fn take(dir: &Path, outputs: &str) -> io::Result<Self> {
+        Self::take_within(dir, outputs, LOCK_TIMEOUT)
     }
 
-    fn take_within(dir: &Path, limit: Duration) -> io::Result<Self> {
-        let path = dir.join(LOCK_FILE);
+    fn take_within(dir: &Path, outputs: &str, limit: Duration) -> io::Result<Self> {
+        let path = dir.join(format!("{LOCK_FILE}{outputs}"));
         let process = std::process::id();
         let start = Instant::now();
         loop {
@@ -72,10 +73,11 @@ impl FolderLock {
                     return Ok(Self { locked: None, process });
                 }
             }
-            if start.elapsed() >= limit {
-                let owner = fs::read_to_string(&path).unwrap_or_default();
+            let owner = fs::read_to_string(&path).unwrap_or_default();
+            let is_elsewhere = !owner.is_empty() && !owner.ends_with(&format!(" on {}", host_name()));
+            if start.elapsed() >= if is_elsewhere { limit.max(LOST_LOCK_TIMEOUT) } else { limit } {
                 let what = format!(
-                    "another job writes to the folder {}{}{owner}: wait until it has ended, or choose another folder",
+                    "another job writes {outputs} to the folder {}{}{owner}: wait until it has ended, or choose another folder",
                     dir.display(),
                     if owner.is_empty() { "" } else { ", " }
                 );
@@ -107,8 +109,11 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// Returns the name of this process for other processes, which may run on other machines.
 fn process_name() -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("process {} on {}", std::process::id(), host.trim())
+    format!("process {} on {}", std::process::id(), host_name())
+}
+
+fn host_name() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]
@@ -119,16 +124,18 @@ mod tests {
     fn a_folder_has_one_owner_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         // A process that was killed has left its file.
-        fs::write(dir.path().join(LOCK_FILE), "process 1 on a machine that has failed").unwrap();
-        let lock = FolderLock::take(dir.path()).unwrap();
-        let error = FolderLock::take_within(dir.path(), Duration::ZERO).unwrap_err();
+        fs::write(dir.path().join(format!("{LOCK_FILE}logs")), "process 1 on a machine that has failed").unwrap();
+        let lock = FolderLock::take(dir.path(), "logs").unwrap();
+        // A job may write others to the same folder.
+        drop(FolderLock::take(dir.path(), "checkpoints").unwrap());
+        let error = FolderLock::take_within(dir.path(), "logs", Duration::ZERO).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceBusy);
         let text = error.to_string();
         let owner = format!("{}, process {} on ", dir.path().display(), std::process::id());
         assert!(text.contains(&owner) && text.contains("choose another folder"), "{text}");
         // Its folder may be taken as soon as it ends.
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| FolderLock::take(dir.path()).map(drop));
+            let waiting = scope.spawn(|| FolderLock::take(dir.path(), "logs").map(drop));
             drop(lock);
             waiting.join().unwrap().unwrap();
         });

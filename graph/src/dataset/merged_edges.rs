@@ -25,7 +25,7 @@ impl KeptDuplicate {
     pub(super) fn word_of_others(self) -> &'static str {
         match self {
             Self::First => "later",
-            Self::Latest => "earlier",
+            Self::Latest => "other",
         }
     }
 

@@ -119,7 +119,7 @@ impl<'a> Digest<'a> {
 
     fn update(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
-        self.by_kind.entry(self.kind).or_insert_with(Xxh3::new).update(bytes);
+        self.by_kind.entry(self.kind).or_default().update(bytes);
     }
 
     /// Starts an array of `num_bytes` bytes, which [`Digest::add`] adds piece by piece up to [`Digest::end_array`]. The digest

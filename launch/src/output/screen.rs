@@ -40,7 +40,7 @@ impl Screen {
         let mut lock = None;
         if let Some(dir) = log_dir {
             std::fs::create_dir_all(dir).with_context(|| format!("make the folder {}", dir.display()))?;
-            lock = Some(FolderLock::take(dir).context("--log-dir")?);
+            lock = Some(FolderLock::take(dir, "logs").context("--log-dir")?);
             listed_logs(dir)?;
         }
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -255,7 +255,7 @@ mod tests {
         let mut running = Screen::new(Some(dir.path())).unwrap();
         running.begin(0, vec![String::new()]).unwrap();
         let error = format!("{:#}", begin(dir.path(), 0, 1).unwrap_err());
-        assert!(error.starts_with("--log-dir: another job writes to the folder"), "{error}");
+        assert!(error.starts_with("--log-dir: another job writes logs to the folder"), "{error}");
         assert_eq!(logs(dir.path()), ["rank-0.log"]);
     }
 

@@ -53,7 +53,7 @@ impl Names<'_> {
     fn read(&self, root: Option<&Path>, meta: &Meta) -> anyhow::Result<Option<Vec<String>>> {
         let Some(root) = root.filter(|_| meta.has_transforms) else { return Ok(None) };
         let path = root.join(TRANSFORMS_FILE);
-        // Only the machine of rank 0 needs the file.
+        // Trainings need the file on the machine of rank 0 only.
         if !path.exists() {
             return Ok(None);
         }

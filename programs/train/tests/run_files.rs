@@ -55,18 +55,20 @@ fn runs_of_torchrun_without_a_name_are_different_runs() {
 #[test]
 fn a_folder_has_the_outputs_of_one_job_at_a_time() {
     let parts = fake_parts(1);
-    for (command, flag) in [("node", "--checkpoint-dir"), ("sample", "--out")] {
+    for (command, flag, outputs) in [("node", "--checkpoint-dir", "checkpoints"), ("sample", "--out", "batches")] {
         let folder = Folder::new();
-        let lock = FolderLock::take(folder.path()).expect("a new folder");
+        let lock = FolderLock::take(folder.path(), outputs).expect("a new folder");
+        // As launch with its logs in the same folder.
+        let _other = FolderLock::take(folder.path(), "logs").expect("another kind of outputs");
         let mut job = train(command, &parts.path);
         if command == "node" {
             job.args(["--num-epochs", "1", "--hidden-channels", "8"]);
         }
         job.arg(flag).arg(folder.path());
-        assert_error(&run(&mut job), &["another job writes to the folder"]);
+        assert_error(&run(&mut job), &[&format!("another job writes {outputs} to the folder")]);
         drop(lock);
         succeeded(run(&mut job));
-        assert!(!folder.join(".edgecut-lock").exists(), "{command}");
+        assert!(!folder.join(&format!(".edgecut-lock-{outputs}")).exists(), "{command}");
     }
 }
 

@@ -18,7 +18,7 @@ from ..store import Store
 from .decision import Decision
 from .embeddings import PREFIX, check_nodes, read_embeddings
 from .from_pyg import from_pyg
-from .link_model import EdgeModel, LinkModel
+from .link_model import EdgeModel, LinkModel, PairModel
 from .network import ConvStack, GraphNet, Network, RelationalNet
 from .settings import current
 from .trained_on import check_graph

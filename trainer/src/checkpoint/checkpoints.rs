@@ -80,7 +80,7 @@ impl Checkpoints {
             .map_err(|source| CheckpointError::Write { path: dir.clone(), source })?;
         let mut lock = None;
         if world.rank() == 0 {
-            let taken = FolderLock::take(dir);
+            let taken = FolderLock::take(dir, "checkpoints");
             let taken = taken.map_err(|source| CheckpointError::Write { path: dir.clone(), source })?;
             lock = Some(Arc::new(taken));
         }

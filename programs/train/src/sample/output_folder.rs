@@ -33,7 +33,7 @@ pub(crate) fn reserve(
         return prepare(dir, what, is_output, overwrite);
     }
     std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
-    let lock = FolderLock::take(dir).context("--out")?;
+    let lock = FolderLock::take(dir, what).context("--out")?;
     Ok(OldOutputs { _lock: Some(lock), ..prepare(dir, what, is_output, overwrite)? })
 }
 
