@@ -42,7 +42,7 @@ fn stride(num_cases: usize) -> usize {
 }
 
 fn are_coprime(number: usize, other: usize) -> bool {
-    (2..=number).all(|divisor| number % divisor > 0 || other % divisor > 0)
+    (2..=number).all(|divisor| !number.is_multiple_of(divisor) || !other.is_multiple_of(divisor))
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ fn a_folder_has_the_outputs_of_one_job_at_a_time() {
         assert_error(&run(&mut job), &[&format!("another job writes {outputs} to the folder")]);
         drop(lock);
         succeeded(run(&mut job));
-        assert!(!folder.join(&format!(".edgecut-lock-{outputs}")).exists(), "{command}");
+        assert!(!folder.join(format!(".edgecut-lock-{outputs}")).exists(), "{command}");
     }
 }
 

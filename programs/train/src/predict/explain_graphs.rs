@@ -32,7 +32,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let mut file = ExplanationFile::new(args, targets, features, vec![None], vec![[NodeTypeId(0); 2]], world)?;
         let model = opened.of_graphs()?;
         let request = request(args, SamplerConfig::new(Vec::<Fanout>::new()), opened.saved.decision());
-        let run = ExplanationRun { world: &mut *world, device, progress: &progress };
+        let run = ExplanationRun { world, device, progress: &progress };
         file.fill(|visit| B::explain_graphs(&dataset, graphs, model, &request, run, visit))?;
         let found = file.finish(world)?;
         progress.finish();
