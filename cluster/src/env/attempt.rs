@@ -66,7 +66,7 @@ impl Attempt {
     }
 }
 
-/// Returns the name of a run of torchrun; `None` for runs that the user has not named, all of which are named "none".
+/// Returns the name of a run of torchrun; `None` for a run without a name, which torchrun calls "none".
 pub(super) fn torchrun_name(variables: &Variables<'_>) -> Result<Option<String>, ClusterError> {
     Ok(variables.text("TORCHELASTIC_RUN_ID")?.filter(|name| name != "none"))
 }

@@ -1,4 +1,4 @@
-//! The choice among edges with the same ends, of which an undirected graph has only one.
+//! The choice of the one edge that an undirected graph keeps among edges with the same ends.
 
 use super::{EdgeData, HoldOutChoice};
 
@@ -53,7 +53,7 @@ impl<'a> Precedence<'a> {
     }
 
     /// Returns true if the edge at the position `other` stays in place of an earlier one at `kept`. Positions from the number
-    /// of edges on are those of reverses, which never replace an edge.
+    /// of edges on belong to reverses, which never replace an edge.
     pub(super) fn replaces(&self, kept: u64, other: u64) -> bool {
         let Some(times) = self.times else { return false };
         let is_reverse = [kept, other].map(|position| position >= self.num_edges);

@@ -437,7 +437,7 @@ fn a_result_that_cannot_be_printed_is_an_error() {
     assert!(text(&output.stderr).contains("No space left on device"), "{}", text(&output.stderr));
 }
 
-/// A run that writes about 300 MB, of which its hidden folder has a part.
+/// A run that writes about 300 MB, and its hidden folder.
 struct Running {
     root: tempfile::TempDir,
     child: Process,

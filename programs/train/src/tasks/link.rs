@@ -164,7 +164,7 @@ impl TaskProgram for LinkTask {
         args: &TaskArgs<Self>,
         config: &mut LinkTrainingConfig,
         graph: &Arc<DistGraph>,
-        _world: &mut ProcessGroup,
+        world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<String>> {
         // A saved model has times and edge types of its own, which decide.
         if args.run.output.load_model.is_some() {
@@ -184,8 +184,8 @@ impl TaskProgram for LinkTask {
             let targets = target_edge_types(meta, config)?;
             let names: Vec<String> = targets.iter().map(|e| meta.edge_types[e.index()].full_name()).collect();
             lines.push(format!("edge types to predict: {}", names.join(", ")));
-            // A dataset that is not partitioned has a warning, since it was read now.
-            if args.own.part.whole_if_read().is_none() {
+            // Rank 0 prints the lines. A dataset that is not partitioned has a warning, since it was read now.
+            if world.rank() == 0 && args.own.part.whole_if_read().is_none() {
                 lines.extend(undeclared_reverses(graph, config)?);
             }
         }
