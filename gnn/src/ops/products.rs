@@ -104,10 +104,10 @@ pub(super) trait Products<T>: Sync {
     );
 }
 
-/// Returns true if this CPU has instructions for products in [`Precision::Bf16`], so that they are faster than in `f32`.
+/// Returns true if this CPU has instructions for products in [`Precision::Bf16`] that are faster than products in `f32`.
 pub fn cpu_multiplies_bf16() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return super::bf16_kernel::Bf16Unit::detect().is_some();
+    return super::bf16_kernel::Bf16Unit::detect_fast().is_some();
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
@@ -147,7 +147,7 @@ impl<'a, T: Real> Plain<'a, T> {
     /// Returns the values of a factor.
     fn factor<'v>(&self, values: &'v [T]) -> Cow<'v, [T]> {
         if self.rounds {
-            Cow::Owned(values.iter().map(|value| value.rounded_to_bf16()).collect())
+            Cow::Owned(pulp::Arch::new().dispatch(|| values.iter().map(|value| value.rounded_to_bf16()).collect()))
         } else {
             Cow::Borrowed(values)
         }
@@ -335,6 +335,8 @@ unsafe fn multiply<T: Real>(out: *mut T, a: Matrix<'_, T>, b: Matrix<'_, T>, add
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(target_arch = "x86_64")]
+    use crate::ops::bf16_kernel::{Bf16Products, Bf16Unit};
 
     /// Shapes of `[rows, inner]` times `[inner, columns]` at the edges of tiles, panels and blocks.
     const SHAPES: [[usize; 3]; 13] = [
@@ -355,7 +357,12 @@ mod tests {
 
     /// Returns the implementations of rounded products that this CPU has.
     fn implementations(right: Matrix<'_, f32>) -> Vec<Box<dyn Products<f32> + '_>> {
-        vec![f32::bf16_products(right), Box::new(Plain::rounded(right))]
+        let mut found: Vec<Box<dyn Products<f32> + '_>> = vec![Box::new(Plain::rounded(right))];
+        #[cfg(target_arch = "x86_64")]
+        if let Some(unit) = Bf16Unit::detect() {
+            found.push(Box::new(Bf16Products::new(unit, right)));
+        }
+        found
     }
 
     fn draws(seed: u64, count: usize) -> Vec<f32> {

@@ -78,7 +78,7 @@ impl Real for f32 {
     }
     fn bf16_products<'a>(right: Matrix<'a, Self>) -> Box<dyn Products<Self> + 'a> {
         #[cfg(target_arch = "x86_64")]
-        if let Some(unit) = Bf16Unit::detect() {
+        if let Some(unit) = Bf16Unit::detect_fast() {
             return Box::new(Bf16Products::new(unit, right));
         }
         Box::new(Plain::rounded(right))

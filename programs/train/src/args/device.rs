@@ -20,7 +20,7 @@ pub(crate) struct DeviceArgs {
     #[serde(skip)]
     pub(crate) device: DeviceChoice,
     /// Mixed-precision training: multiply matrices in this type; everything else stays f32. A GPU also rounds the
-    /// results to it. The CPU is faster in bf16 if it has AVX-512 BF16 instructions. f16 is for GPUs; its range is
+    /// results to it. AMD's CPUs since Zen 4 are faster in bf16, others slower. f16 is for GPUs; its range is
     /// narrow and may overflow
     #[arg(long, value_name = "bf16|f16")]
     #[serde(serialize_with = "as_text_if_given")]

@@ -26,8 +26,8 @@ pub(crate) fn of_rank(args: &DeviceArgs, cache_dir: Option<&Path>, rank: &mut Ra
                     );
                 }
                 Some(Precision::Bf16) if !cpu_multiplies_bf16() => message!(
-                    "--mixed-precision bf16: this CPU has no AVX-512 BF16 instructions, so products are slower than in \
-                     f32: leave the flag out, unless other nodes have the instructions"
+                    "--mixed-precision bf16: this CPU has no instructions that multiply faster in bf16 than in f32 (AMD Zen \
+                     4 and newer have), so training is slower: leave the flag out, unless other nodes have them"
                 ),
                 _ => {}
             }
