@@ -349,7 +349,7 @@ fn gin_equals_its_formula_in_both_orders() {
         }
         let x = draws.matrix::<Grad>(40, 6);
         let grad = draws.matrix::<Grad>(40, 8);
-        let slow = |x: Tensor<Grad, 2>| {
+        let slow = |conv: &GinConv<Grad>, x: Tensor<Grad, 2>| {
             let epsilon = conv.epsilon.as_ref().map_or(Tensor::zeros([1], &x.device()), |epsilon| epsilon.val());
             let sums = gather_scatter(x.clone(), &block, &Aggregation::Sum.reduce());
             let mut x = sums + x * (epsilon + 1.0).unsqueeze();
@@ -365,10 +365,11 @@ fn gin_equals_its_formula_in_both_orders() {
             x
         };
         let run = |order: Option<Order>| {
+            let conv = with_new_leaves(&conv);
             let x = x.clone().require_grad();
             let output = match order {
                 Some(order) => conv.forward_in_order(x.clone(), &block, Mode::Train(key()), order),
-                None => slow(x.clone()),
+                None => slow(&conv, x.clone()),
             };
             let gradients = (output.clone() * grad.clone()).sum().backward();
             let of_x = values(x.grad(&gradients).expect("a gradient"));

@@ -271,6 +271,7 @@ fn gradients_and_dropout_do_not_depend_on_the_number_of_threads() {
         let run = |threads: usize, step: u64| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
             pool.install(|| {
+                let model = with_new_leaves(&model);
                 let mode = Mode::Train(DropoutKey::new(1, 0, step));
                 let logits = model.forward(whole.batch(&[1, 4, 5]), mode).expect("a batch that fits");
                 let gradients = logits.clone().powi_scalar(2).sum().backward();
