@@ -69,7 +69,8 @@ fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
 
 /// Returns true for the names of files of batches.
 pub(crate) fn is_batch(file: &str) -> bool {
-    file.starts_with("batch_") && file.ends_with(".npz")
+    let number = file.strip_prefix("batch_").and_then(|rest| rest.strip_suffix(".npz"));
+    number.is_some_and(|number| number.len() >= FEWEST_DIGITS && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// The seeds in the file of `--seeds`, and their times in the file of `--seed-times`.
@@ -271,5 +272,21 @@ impl Npz<'_> {
     fn ids(&mut self, name: &str, ids: &[u32]) -> anyhow::Result<()> {
         let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
         self.array(name, &[ids.len()], &ids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_batch;
+
+    #[test]
+    fn only_numbered_files_are_batches() {
+        for name in ["batch_00000.npz", "batch_123456.npz"] {
+            assert!(is_batch(name), "{name}");
+        }
+        // Files of a user, which `--overwrite` must not remove.
+        for name in ["batch_norm.npz", "batch_.npz", "batch_1.npz", "batch_00000.npz.bak", "batch_0000x.npz"] {
+            assert!(!is_batch(name), "{name}");
+        }
     }
 }
