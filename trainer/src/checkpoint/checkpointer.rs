@@ -8,7 +8,9 @@ use super::state_file::{StateFile, write_state};
 use crate::error::CheckpointError;
 use edgecut_cluster::{DeferredTermination, ProcessGroup, ReduceOp, panic_text};
 use edgecut_output::sync_folder;
+use serde::{Deserialize, Serialize};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,6 +40,15 @@ struct Pending {
 enum Writing {
     Running(JoinHandle<io::Result<StateFile>>),
     Done(StateFile),
+}
+
+/// The file that a rank has written, and the ranks whose files the manifest of its node lists.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    file: StateFile,
+    listed: Range<usize>,
+    /// True for the rank that writes the manifest.
+    writes_manifest: bool,
 }
 
 /// The place of a step in its epoch.
@@ -238,23 +249,34 @@ impl Checkpointer {
     /// Completes the pending checkpoint, if there is one, and removes old ones. Every rank must call this.
     fn commit(&mut self, world: &mut ProcessGroup) -> Result<(), CheckpointError> {
         let Some((position, file)) = self.written()? else { return Ok(()) };
-        let file = serde_json::to_vec(&file).unwrap_or_default();
-        // Also the barrier between the files of all ranks and the manifests.
-        let files = world.all_gather(&file)?;
         let cluster = world.cluster();
         let local = first_rank(world)..first_rank(world) + cluster.local_world_size();
         let is_first = cluster.local_rank() == 0;
+        let own = Written { file, listed: local.clone(), writes_manifest: is_first };
+        let own = serde_json::to_vec(&own).map_err(|error| self.write_error(position, error.into()))?;
+        // Also the barrier between the files of all ranks and the manifests.
+        let all = world.all_gather(&own)?;
+        let written: Result<Vec<Written>, _> = all.iter().map(|rank| serde_json::from_slice(rank)).collect();
+        let written = written.map_err(|error| self.write_error(position, error.into()))?;
+        if let Some(rank) = unlisted(&written) {
+            let what = format!(
+                "no manifest would list the file of rank {rank} in the checkpoint {}, which could not be continued: give the \
+                 ranks of each node consecutive numbers",
+                folder_of(&self.checkpoints.config.dir, position.steps).display()
+            );
+            return Err(CheckpointError::Refused { what });
+        }
         let Checkpoints { config, run, complete, .. } = &mut self.checkpoints;
         if is_first {
             let folder = folder_of(&config.dir, position.steps);
-            let files = files.get(local.clone()).unwrap_or_default().iter();
+            let listed = written.get(local.clone()).unwrap_or_default().iter();
             let manifest = Manifest {
                 dataset: config.data.dataset.clone(),
                 parts: config.data.parts.clone(),
                 features: config.data.features.clone(),
                 num_groups: config.data.num_groups,
                 settings: config.settings.clone(),
-                files: files.filter_map(|file| serde_json::from_slice(file).ok()).collect(),
+                files: listed.map(|of_rank| of_rank.file.clone()).collect(),
                 ..Manifest::new(run.clone(), position, world.size())
             };
             manifest.write(&folder, local.start, config.mirror.as_deref())?;
@@ -275,5 +297,35 @@ impl Checkpointer {
 
     fn write_error(&self, position: Position, source: io::Error) -> CheckpointError {
         CheckpointError::Write { path: folder_of(&self.checkpoints.config.dir, position.steps), source }
+    }
+}
+
+/// Returns the first rank whose file no manifest lists. `written` is in the order of the ranks.
+fn unlisted(written: &[Written]) -> Option<usize> {
+    (0..written.len()).find(|rank| !written.iter().any(|node| node.writes_manifest && node.listed.contains(rank)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what ranks with these local ranks, on nodes of these sizes, have written.
+    fn written(seats: &[[usize; 2]]) -> Vec<Written> {
+        let mut written = Vec::new();
+        for (rank, &[local_rank, local_world_size]) in seats.iter().enumerate() {
+            let first = rank - local_rank;
+            let file = StateFile { name: String::new(), bytes: 0, xxh3: String::new() };
+            written.push(Written { file, listed: first..first + local_world_size, writes_manifest: local_rank == 0 });
+        }
+        written
+    }
+
+    #[test]
+    fn a_rank_whose_file_no_manifest_lists_is_found() {
+        assert_eq!(unlisted(&written(&[[0, 2], [1, 2], [0, 1]])), None);
+        // Ranks that take turns over two nodes.
+        assert_eq!(unlisted(&written(&[[0, 2], [0, 2], [1, 2], [1, 2]])), Some(3));
+        // A node without a first rank.
+        assert_eq!(unlisted(&written(&[[0, 1], [1, 2]])), Some(1));
     }
 }
