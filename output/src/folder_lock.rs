@@ -1,5 +1,6 @@
 //! The reservation of a folder of outputs for one job.
 
+use crate::destination::{destination, folder_of};
 use crate::timeouts::{LOCK_INTERVAL, LOCK_TIMEOUT, LOST_LOCK_TIMEOUT};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -44,6 +45,25 @@ impl FolderLock {
         Self::take_within(dir, outputs, LOCK_TIMEOUT)
     }
 
+    /// Reserves a file, which need not exist, in the same way. Its folder must exist, and may have other outputs.
+    ///
+    /// ```
+    /// use edgecut_output::FolderLock;
+    /// # let dir = tempfile::tempdir()?;
+    /// let model = dir.path().join("model.safetensors");
+    /// let lock = FolderLock::take_file(&model)?;
+    /// FolderLock::take_file(&dir.path().join("other.safetensors"))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`FolderLock::take`]; a path without a file name, or a cycle of links.
+    pub fn take_file(path: &Path) -> io::Result<Self> {
+        let file = destination(path)?;
+        let name = file.file_name().ok_or(ErrorKind::InvalidInput)?;
+        Self::take(folder_of(&file), &name.to_string_lossy())
+    }
+
     fn take_within(dir: &Path, outputs: &str, limit: Duration) -> io::Result<Self> {
         let path = dir.join(format!("{LOCK_FILE}{outputs}"));
         let process = std::process::id();
@@ -77,7 +97,7 @@ impl FolderLock {
             let is_elsewhere = !owner.is_empty() && !owner.ends_with(&format!(" on {}", host_name()));
             if start.elapsed() >= if is_elsewhere { limit.max(LOST_LOCK_TIMEOUT) } else { limit } {
                 let what = format!(
-                    "another job writes {outputs} to the folder {}{}{owner}: wait until it has ended, or choose another folder",
+                    "another job writes {outputs} to the folder {}{}{owner}: wait until it has ended, or choose another folder or name",
                     dir.display(),
                     if owner.is_empty() { "" } else { ", " }
                 );
@@ -140,5 +160,19 @@ mod tests {
             waiting.join().unwrap().unwrap();
         });
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_has_one_owner_at_a_time_by_whatever_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("latest");
+        std::os::unix::fs::symlink("model", &link).unwrap();
+        let lock = FolderLock::take_file(&link).unwrap();
+        let error = FolderLock::take_within(dir.path(), "model", Duration::ZERO).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+        drop(FolderLock::take_file(&dir.path().join("metrics")).unwrap());
+        drop(lock);
+        FolderLock::take_file(&dir.path().join("model")).unwrap();
+        assert!(FolderLock::take_file(&dir.path().join("none/model")).is_err());
     }
 }

@@ -8,6 +8,7 @@ use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, NumNeighbors, SamplerConfig};
 use edgecut_gnn::nn::Aggregation;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
+use edgecut_output::FolderLock;
 use edgecut_partition::Method;
 use edgecut_trainer::model_file::{
     ModelFileError, ModelOrigin, ModelSaver, ModelView, TrainedOn, load_model, open_model, read_network, save_model,
@@ -338,6 +339,19 @@ fn a_restarted_attempt_replaces_the_model_of_its_run_only_by_a_better_one() {
     // A file that is not a model belongs to no run and is replaced.
     std::fs::write(scratch.model(), "no model").expect("a file");
     assert_eq!(save(3, "b", 7, 0.01), None);
+}
+
+/// Of two jobs, the model of one would be lost, or the files of its embeddings.
+#[test]
+fn a_second_job_with_the_path_of_a_model_is_refused() {
+    let scratch = Scratch::new();
+    let _first = FolderLock::take_file(&scratch.model()).expect("a lock");
+    let refused = on_ranks(&scratch.parts(1), 1, &DistGraphConfig::default(), |_, world| {
+        ModelSaver::new(&scratch.model(), Attempt::default(), false, world).map(drop)
+    });
+    let error = refused.into_iter().next().expect("a rank").expect_err("the path is taken");
+    let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(source.contains("another job writes model.safetensors to the folder"), "{error}: {source}");
 }
 
 #[test]

@@ -36,6 +36,22 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
 }
 
 #[test]
+fn files_of_a_running_job_are_refused_and_stay() {
+    let parts = fake_parts(1);
+    let folder = Folder::new();
+    for (flag, name) in [("--save-model", "model.safetensors"), ("--metrics", "metrics.jsonl")] {
+        let path = folder.join(name);
+        std::fs::write(&path, "of the other job").expect("a file");
+        let lock = FolderLock::take_file(&path).expect("a lock");
+        let refused = run(node(&parts.path).args(["--num-epochs", "1", flag]).arg(&path));
+        assert_error(&refused, &[flag, &format!("another job writes {name} to the folder")]);
+        assert_eq!(std::fs::read_to_string(&path).expect("the file"), "of the other job");
+        drop(lock);
+        succeeded(run(node(&parts.path).args(["--num-epochs", "1", flag]).arg(&path)));
+    }
+}
+
+#[test]
 fn runs_of_torchrun_without_a_name_are_different_runs() {
     let parts = fake_parts(1);
     let model = parts.path.with_file_name("model.safetensors");

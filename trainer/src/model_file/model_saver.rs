@@ -10,7 +10,7 @@ use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::write::{Notes, model_bytes};
 use crate::metrics::Selection;
 use edgecut_cluster::{Attempt, ClusterError, ProcessGroup};
-use edgecut_output::{check_output, write_output};
+use edgecut_output::{FolderLock, check_output, write_output};
 use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 /// Rank 0 writes the network. Each rank writes the embedding rows that it holds to its own file. The model file is
 /// written last and lists the other files, so that the old model stays complete until the new model is complete.
 ///
-/// A restarted attempt replaces the model of an earlier attempt of the same run and data only by a better model.
+/// A restarted attempt replaces the model of an earlier attempt of the same run and data only by a better model. Another job
+/// that saves to the same path meanwhile is refused.
 pub struct ModelSaver {
     path: PathBuf,
     attempt: Attempt,
@@ -30,6 +31,8 @@ pub struct ModelSaver {
     /// The description of the data in the file of that model, as JSON. Only rank 0 has it.
     kept_data: Value,
     trained_on: Option<TrainedOn>,
+    /// Keeps other jobs from the file. Only rank 0 has it.
+    _lock: Option<FolderLock>,
 }
 
 impl ModelSaver {
@@ -38,8 +41,8 @@ impl ModelSaver {
     /// Every rank must call this. `has_embeddings` is true if the model will be saved with embeddings.
     ///
     /// # Errors
-    /// [`ModelFileError::Write`] if the folder does not exist or `path` is not a regular file, [`ModelFileError::Job`]
-    /// if a collective fails.
+    /// [`ModelFileError::Write`] if the folder does not exist, `path` is not a regular file, or another job saves its model
+    /// there; [`ModelFileError::Job`] if a collective fails.
     pub fn new(
         path: &Path,
         attempt: Attempt,
@@ -48,8 +51,10 @@ impl ModelSaver {
     ) -> Result<Self, ModelFileError> {
         let mut kept = Vec::new();
         let mut kept_data = Value::Null;
+        let mut lock = None;
         if world.rank() == 0 {
-            check_output(path).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })?;
+            let reserved = check_output(path).and_then(|()| FolderLock::take_file(path));
+            lock = Some(reserved.map_err(|source| ModelFileError::Write { path: path.to_owned(), source })?);
             let mut found = None;
             if attempt.is_restart()
                 && let Some((origin, data)) = model_of_earlier_attempt(path, &attempt)?
@@ -64,7 +69,7 @@ impl ModelSaver {
         if has_embeddings {
             check_folder(&shard_folder(path)?, world.rank(), world.size())?;
         }
-        let saver = Self { path: path.to_owned(), attempt, kept: None, kept_data, trained_on: None };
+        let saver = Self { path: path.to_owned(), attempt, kept: None, kept_data, trained_on: None, _lock: lock };
         world.broadcast_bytes(&mut kept, 0).map_err(saver.job_error())?;
         let (kept, number, run) =
             serde_json::from_slice(&kept).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;

@@ -3,7 +3,7 @@
 use crate::args::checkpoints::KeptLines;
 use anyhow::Context;
 use edgecut_cluster::Attempt;
-use edgecut_output::write_output;
+use edgecut_output::{FolderLock, write_output};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fs::{File, OpenOptions};
@@ -22,15 +22,26 @@ pub(crate) struct MetricsFile {
     path: PathBuf,
     /// The lines of the epochs before the checkpoint from which this run continues.
     pub(crate) kept: String,
+    /// Keeps other jobs from the file.
+    _lock: Option<FolderLock>,
 }
 
 impl MetricsFile {
     /// Opens the file: truncates it, or in a restarted attempt continues at its end. If `kept` is given, continues after the
-    /// lines of these epochs and removes the others.
+    /// lines of these epochs and removes the others. Fails if another job writes to the file.
     pub(crate) fn open(path: &Path, attempt: &Attempt, kept: Option<&KeptLines>) -> anyhow::Result<Self> {
-        let opened = open(path, attempt, kept);
-        let (file, kept) = opened.with_context(|| format!("--metrics: open {}", path.display()))?;
-        Ok(Self { file, path: path.to_owned(), kept })
+        let opened = Self::try_open(path, attempt, kept);
+        opened.with_context(|| format!("--metrics: open {}", path.display()))
+    }
+
+    fn try_open(path: &Path, attempt: &Attempt, kept: Option<&KeptLines>) -> std::io::Result<Self> {
+        let mut lock = None;
+        // Several processes may write to devices and pipes.
+        if path.is_file() || !path.exists() {
+            lock = Some(FolderLock::take_file(path)?);
+        }
+        let (file, kept) = open(path, attempt, kept)?;
+        Ok(Self { file, path: path.to_owned(), kept, _lock: lock })
     }
 
     /// Writes one line.
@@ -201,6 +212,20 @@ mod tests {
         for other in [Some("b"), None, None] {
             assert_eq!(write(&path, 1, other).len(), 1, "lines of another run are removed: {other:?}");
         }
+    }
+
+    #[test]
+    fn a_file_to_which_another_job_writes_is_refused_and_keeps_its_lines() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("metrics.jsonl");
+        let mut file = MetricsFile::open(&path, &Attempt::default(), None).expect("a file");
+        file.write(&line_of(0, "run", json!({})).expect("a line")).expect("written");
+        let error = MetricsFile::open(&path, &Attempt::default(), None).map(drop).expect_err("the file is taken");
+        let text = format!("{error:#}");
+        assert!(text.contains("--metrics: open ") && text.contains("another job writes metrics.jsonl"), "{text}");
+        assert!(!std::fs::read(&path).expect("the file").is_empty());
+        drop(file);
+        MetricsFile::open(&path, &Attempt::default(), None).expect("the file is free");
     }
 
     fn run_line(attempt: u64, date: u64) -> String {
