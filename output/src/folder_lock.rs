@@ -94,8 +94,8 @@ impl FolderLock {
                 }
             }
             let owner = fs::read_to_string(&path).unwrap_or_default();
-            let is_elsewhere = !owner.is_empty() && !owner.ends_with(&format!(" on {}", host_name()));
-            if start.elapsed() >= if is_elsewhere { limit.max(LOST_LOCK_TIMEOUT) } else { limit } {
+            if start.elapsed() >= if is_elsewhere(&owner) { limit.max(LOST_LOCK_TIMEOUT) } else { limit } {
+                let owner = owner.lines().next().unwrap_or_default();
                 let what = format!(
                     "another job writes {outputs} to the folder {}{}{owner}: wait until it has ended, or choose another folder or name",
                     dir.display(),
@@ -127,13 +127,27 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Returns the name of this process for other processes, which may run on other machines.
+/// Returns the name of this process for other processes, which may run on other machines, and a line with the identity of this
+/// machine.
 fn process_name() -> String {
-    format!("process {} on {}", std::process::id(), host_name())
+    format!("process {} on {}\n{}", std::process::id(), line_of("/proc/sys/kernel/hostname"), machine())
 }
 
-fn host_name() -> String {
-    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+/// Returns true if the process with this name runs on another machine, or has run on this one before it was started again.
+fn is_elsewhere(owner: &str) -> bool {
+    !owner.is_empty() && owner.lines().nth(1) != Some(machine().as_str())
+}
+
+/// Returns the identity of this machine since its start. A pod of Kubernetes has the host name and the process id of the pod that it
+/// replaces on another machine.
+fn machine() -> String {
+    let boot = line_of("/proc/sys/kernel/random/boot_id");
+    if boot.is_empty() { line_of("/proc/sys/kernel/hostname") } else { boot }
+}
+
+/// Returns the line of a file; nothing if it cannot be read.
+fn line_of(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]
@@ -160,6 +174,16 @@ mod tests {
             waiting.join().unwrap().unwrap();
         });
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_process_of_the_same_name_on_another_machine_is_elsewhere() {
+        let own = process_name();
+        let name = own.lines().next().unwrap();
+        assert!(name.starts_with(&format!("process {} on ", std::process::id())), "{name}");
+        // The file may be read before its owner has written its name.
+        assert!(!is_elsewhere(&own) && !is_elsewhere(""));
+        assert!(is_elsewhere(name) && is_elsewhere(&format!("{name}\n00000000-0000-0000-0000-000000000000")));
     }
 
     #[test]
