@@ -64,6 +64,15 @@ impl Scratch {
         saved.into_iter().map(|saved| saved.expect("a saved model")).collect()
     }
 
+    /// Returns what a restarted attempt of the run "a" on two ranks tells of the model of an earlier attempt.
+    fn notes_of_restart(&self) -> Vec<Option<String>> {
+        let attempt = Attempt { number: 1, run: Some("a".to_owned()) };
+        on_ranks(&self.parts(2), 2, &DistGraphConfig::default(), |_, world| {
+            let saver = ModelSaver::new(&self.model(), attempt.clone(), true, world).expect("a saver");
+            saver.why_not_kept().map(str::to_owned)
+        })
+    }
+
     /// Loads the model on all ranks and returns the tables that each rank reads.
     fn load(&self, num_parts: u32, ranks: usize) -> Vec<Result<Vec<EmbeddingTable>, TrainError>> {
         on_ranks(&self.parts(num_parts), ranks, &DistGraphConfig::default(), |graph, world| {
@@ -339,6 +348,26 @@ fn a_restarted_attempt_replaces_the_model_of_its_run_only_by_a_better_one() {
     // A file that is not a model belongs to no run and is replaced.
     std::fs::write(scratch.model(), "no model").expect("a file");
     assert_eq!(save(3, "b", 7, 0.01), None);
+}
+
+/// Each node has the embeddings of its own ranks, so a model is not complete without the nodes of its attempt.
+#[test]
+fn a_model_whose_embeddings_are_lost_with_a_node_is_not_kept() {
+    let scratch = Scratch::new();
+    scratch.save(2, 2, &Save::of(0, "a", 1, 0.9));
+    assert_eq!(scratch.notes_of_restart(), [None, None]);
+    std::fs::remove_file(&scratch.shards()[1]).expect("a file");
+    for note in scratch.notes_of_restart() {
+        let note = note.expect("a note");
+        assert!(
+            note.starts_with("1 of the 2 files with the embeddings of the model of attempt 0 are on no node"),
+            "{note}"
+        );
+    }
+    for (kept, _) in scratch.save(2, 2, &Save::of(1, "a", 2, 0.1)) {
+        assert_eq!(kept, None);
+    }
+    assert!(scratch.load(2, 2).iter().all(Result::is_ok));
 }
 
 /// Of two jobs, the model of one would be lost, or the files of its embeddings.

@@ -2,15 +2,16 @@
 
 use super::BestModel;
 use super::ModelFileError;
-use super::embedding_index::{EmbeddingIndex, SAVE_LEN, ShardEntry, shard_folder};
+use super::embedding_index::{EmbeddingIndex, SAVE_LEN, ShardEntry, embedding_files, shard_folder};
 use super::file_header::FileHeader;
 use super::model_origin::ModelOrigin;
 use super::shard_writer::{check_folder, remove_other_saves, table_entries, write_shard};
 use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::write::{Notes, model_bytes};
 use crate::metrics::Selection;
-use edgecut_cluster::{Attempt, ClusterError, ProcessGroup};
+use edgecut_cluster::{Attempt, ClusterError, ProcessGroup, ReduceOp};
 use edgecut_output::{FolderLock, check_output, write_output};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
@@ -21,8 +22,8 @@ use std::path::{Path, PathBuf};
 /// Rank 0 writes the network. Each rank writes the embedding rows that it holds to its own file. The model file is
 /// written last and lists the other files, so that the old model stays complete until the new model is complete.
 ///
-/// A restarted attempt replaces the model of an earlier attempt of the same run and data only by a better model. Another job
-/// that saves to the same path meanwhile is refused.
+/// A restarted attempt replaces the model of an earlier attempt of the same run and data only by a better model, if
+/// its files are still there. Another job that saves to the same path meanwhile is refused.
 pub struct ModelSaver {
     path: PathBuf,
     attempt: Attempt,
@@ -30,9 +31,21 @@ pub struct ModelSaver {
     kept: Option<ModelOrigin>,
     /// The description of the data in the file of that model, as JSON. Only rank 0 has it.
     kept_data: Value,
+    why_not_kept: Option<String>,
     trained_on: Option<TrainedOn>,
     /// Keeps other jobs from the file. Only rank 0 has it.
     _lock: Option<FolderLock>,
+}
+
+/// The model of an earlier attempt.
+#[derive(Serialize, Deserialize)]
+struct EarlierModel {
+    origin: ModelOrigin,
+    /// The names of the files with its embeddings.
+    files: Vec<String>,
+    /// The description of its data as JSON. Only rank 0 has it.
+    #[serde(skip)]
+    data: Value,
 }
 
 impl ModelSaver {
@@ -49,31 +62,58 @@ impl ModelSaver {
         has_embeddings: bool,
         world: &mut ProcessGroup,
     ) -> Result<Self, ModelFileError> {
-        let mut kept = Vec::new();
+        let mut told = Vec::new();
         let mut kept_data = Value::Null;
         let mut lock = None;
         if world.rank() == 0 {
             let reserved = check_output(path).and_then(|()| FolderLock::take_file(path));
             lock = Some(reserved.map_err(|source| ModelFileError::Write { path: path.to_owned(), source })?);
-            let mut found = None;
+            let mut earlier = None;
             if attempt.is_restart()
-                && let Some((origin, data)) = model_of_earlier_attempt(path, &attempt)?
+                && let Some(mut found) = EarlierModel::read(path, &attempt)?
             {
-                found = Some(origin);
-                kept_data = data;
+                kept_data = std::mem::take(&mut found.data);
+                earlier = Some(found);
             }
             // All ranks use the attempt of rank 0, so that they decide alike even if their environments differ.
-            kept = serde_json::to_vec(&(found, attempt.number, &attempt.run))
+            told = serde_json::to_vec(&(earlier, attempt.number, &attempt.run))
                 .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
         }
+        let folder = shard_folder(path)?;
         if has_embeddings {
-            check_folder(&shard_folder(path)?, world.rank(), world.size())?;
+            check_folder(&folder, world.rank(), world.size())?;
         }
-        let saver = Self { path: path.to_owned(), attempt, kept: None, kept_data, trained_on: None, _lock: lock };
-        world.broadcast_bytes(&mut kept, 0).map_err(saver.job_error())?;
-        let (kept, number, run) =
-            serde_json::from_slice(&kept).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
-        Ok(Self { kept, attempt: Attempt { number, run }, ..saver })
+        let mut saver = Self {
+            path: path.to_owned(),
+            attempt,
+            kept: None,
+            kept_data,
+            why_not_kept: None,
+            trained_on: None,
+            _lock: lock,
+        };
+        world.broadcast_bytes(&mut told, 0).map_err(saver.job_error())?;
+        let (earlier, number, run): (Option<EarlierModel>, u64, Option<String>) =
+            serde_json::from_slice(&told).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+        saver.attempt = Attempt { number, run };
+        let Some(EarlierModel { origin, files, .. }) = earlier else { return Ok(saver) };
+        let num_absent = num_absent(&folder, &files, world).map_err(saver.job_error())?;
+        if num_absent == 0 {
+            saver.kept = Some(origin);
+        } else {
+            saver.why_not_kept = Some(format!(
+                "{num_absent} of the {} files with the embeddings of the model of attempt {} are on no node of this job, so \
+                 that the next model replaces it",
+                files.len(),
+                origin.attempt
+            ));
+        }
+        Ok(saver)
+    }
+
+    /// Returns why the model of an earlier attempt is replaced by a model that may be worse; `None` if it is not.
+    pub fn why_not_kept(&self) -> Option<&str> {
+        self.why_not_kept.as_deref()
     }
 
     /// Stores a description of the data with each model. Rank 0 must call this; it has no effect on other ranks.
@@ -176,21 +216,34 @@ impl ModelSaver {
     }
 }
 
-/// Returns the origin of the model at `path` if another attempt of the same run saved it, and the description of its data
-/// as JSON. A missing file, or one that is not a model file, gives `None`.
-///
-/// # Errors
-/// [`ModelFileError::Read`] if the file cannot be read.
-fn model_of_earlier_attempt(path: &Path, attempt: &Attempt) -> Result<Option<(ModelOrigin, Value)>, ModelFileError> {
-    match FileHeader::read(path).map(|header| header.metadata()) {
-        Ok(metadata) => {
-            let origin = ModelOrigin::from_metadata(&metadata);
-            let origin = origin.filter(|origin| origin.run.is_some() && origin.run == attempt.run);
-            let data = metadata.get(TRAINED_ON).and_then(|text| serde_json::from_str(text).ok());
-            Ok(origin.map(|origin| (origin, data.unwrap_or_default())))
+impl EarlierModel {
+    /// Returns the model at `path` if an attempt of the same run saved it. A missing file, or one that is not a model file,
+    /// gives `None`.
+    ///
+    /// # Errors
+    /// [`ModelFileError::Read`] if the file cannot be read.
+    fn read(path: &Path, attempt: &Attempt) -> Result<Option<Self>, ModelFileError> {
+        let metadata = match FileHeader::read(path) {
+            Ok(header) => header.metadata(),
+            Err(ModelFileError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(ModelFileError::Format { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Some(origin) = ModelOrigin::from_metadata(&metadata) else { return Ok(None) };
+        if origin.run.is_none() || origin.run != attempt.run {
+            return Ok(None);
         }
-        Err(ModelFileError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
-        Err(ModelFileError::Format { .. }) => Ok(None),
-        Err(error) => Err(error),
+        let data = metadata.get(TRAINED_ON).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        Ok(Some(Self { origin, files: embedding_files(path), data }))
     }
+}
+
+/// Returns the number of files that no rank finds in its folder. A node that has failed may have taken its files along. Every
+/// rank must call this.
+fn num_absent(folder: &Path, files: &[String], world: &mut ProcessGroup) -> Result<usize, ClusterError> {
+    let mut holders: Vec<u64> = files.iter().map(|file| u64::from(folder.join(file).is_file())).collect();
+    if !holders.is_empty() {
+        world.all_reduce(&mut holders, ReduceOp::Sum)?;
+    }
+    Ok(holders.iter().filter(|&&number| number == 0).count())
 }

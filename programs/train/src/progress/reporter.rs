@@ -83,8 +83,11 @@ impl Reporter {
         let saver = match &args.save_model {
             // Checked now: after the training an unwritable path would lose the model.
             Some(path) => {
-                let saver = ModelSaver::new(path, attempt.clone(), has_embeddings, world);
-                Some(saver.context("--save-model")?)
+                let saver = ModelSaver::new(path, attempt.clone(), has_embeddings, world).context("--save-model")?;
+                if let Some(why) = saver.why_not_kept().filter(|_| is_first) {
+                    message!("note: --save-model: {why}");
+                }
+                Some(saver)
             }
             None => None,
         };
