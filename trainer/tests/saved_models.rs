@@ -98,6 +98,8 @@ struct Save {
     valid_metric: f64,
     /// The description of the data, as in a run.
     trained_on: Option<TrainedOn>,
+    /// The digest of the settings, as in a run.
+    settings: Option<String>,
     /// True to save settings that do not match the model, which fails.
     is_wrong: bool,
 }
@@ -105,7 +107,7 @@ struct Save {
 impl Save {
     fn of(attempt: u64, run: &str, epoch: u64, valid_metric: f64) -> Self {
         let attempt = Attempt { number: attempt, run: Some(run.to_owned()) };
-        Self { attempt, epoch, valid_metric, trained_on: None, is_wrong: false }
+        Self { attempt, epoch, valid_metric, trained_on: None, settings: None, is_wrong: false }
     }
 
     fn run(
@@ -135,6 +137,9 @@ impl Save {
         let mut saver = ModelSaver::new(path, self.attempt.clone(), true, world)?;
         if let Some(trained_on) = &self.trained_on {
             saver.describe_data(trained_on.clone());
+        }
+        if let Some(settings) = &self.settings {
+            saver.describe_settings(settings.clone());
         }
         let kept = saver.save(&improved, world)?.cloned();
         let tables = embeddings.tables()?;
@@ -342,6 +347,13 @@ fn a_restarted_attempt_replaces_the_model_of_its_run_only_by_a_better_one() {
         let save = Save { trained_on: Some(trained_on.clone()), ..Save::of(1, "b", 7, 0.05) };
         for (kept, _) in scratch.save(2, 2, &save) {
             assert_eq!(kept.is_some(), is_kept, "{trained_on:?}");
+        }
+    }
+    // Two runs of the same name with other settings, such as another learning rate.
+    for (settings, is_kept) in [("lr 0.1", false), ("lr 0.1", true), ("lr 0.2", false)] {
+        let save = Save { settings: Some(settings.to_owned()), ..Save::of(1, "b", 7, 0.05) };
+        for (kept, _) in scratch.save(2, 2, &save) {
+            assert_eq!(kept.is_some(), is_kept, "{settings}");
         }
     }
     assert!(scratch.load(2, 2).iter().all(Result::is_ok));

@@ -15,6 +15,9 @@ pub(super) const ORIGIN: &str = "origin";
 pub struct ModelOrigin {
     /// The name of the run, which all its attempts share, if it has a name.
     pub run: Option<String>,
+    /// A digest of the settings of the run, if it has a name and the program has told them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<String>,
     /// The number of restarts before the attempt that saved the model.
     pub attempt: u64,
     /// The epoch, counted from 1.
@@ -38,12 +41,13 @@ impl ModelOrigin {
         metadata.get(ORIGIN).and_then(|text| serde_json::from_str(text).ok())
     }
 
-    /// Returns whether this model is of the same run and metric as another model, and at least as good.
+    /// Returns whether this model is of the same run, settings and metric as another model, and at least as good.
     pub(super) fn is_as_good_as(&self, other: &Self, selection: &Selection) -> bool {
         let is_better = match (other.valid_metric, self.valid_metric) {
             (Some(other), Some(own)) => selection.is_better(other, own),
             (other, own) => other.is_some() && own.is_none(),
         };
-        self.run.is_some() && self.run == other.run && self.metric == other.metric && !is_better
+        let is_of_same_run = self.run.is_some() && self.run == other.run && self.settings == other.settings;
+        is_of_same_run && self.metric == other.metric && !is_better
     }
 }

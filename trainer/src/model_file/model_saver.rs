@@ -22,11 +22,13 @@ use std::path::{Path, PathBuf};
 /// Rank 0 writes the network. Each rank writes the embedding rows that it holds to its own file. The model file is
 /// written last and lists the other files, so that the old model stays complete until the new model is complete.
 ///
-/// A restarted attempt replaces the model of an earlier attempt of the same run and data only by a better model, if
+/// A restarted attempt replaces the model of an earlier attempt of the same run, settings and data only by a better model, if
 /// its files are still there. Another job that saves to the same path meanwhile is refused.
 pub struct ModelSaver {
     path: PathBuf,
     attempt: Attempt,
+    /// A digest of the settings of the run; `None` if it was not told.
+    settings: Option<String>,
     /// The origin of the model of an earlier attempt, while that model is in place.
     kept: Option<ModelOrigin>,
     /// The description of the data in the file of that model, as JSON. Only rank 0 has it.
@@ -86,6 +88,7 @@ impl ModelSaver {
         let mut saver = Self {
             path: path.to_owned(),
             attempt,
+            settings: None,
             kept: None,
             kept_data,
             why_not_kept: None,
@@ -116,6 +119,12 @@ impl ModelSaver {
         self.why_not_kept.as_deref()
     }
 
+    /// Tells a digest of the settings of this run. Models of earlier attempts with other settings are models of other runs.
+    /// Every rank must tell the same one.
+    pub fn describe_settings(&mut self, digest: String) {
+        self.settings = Some(digest);
+    }
+
     /// Stores a description of the data with each model. Rank 0 must call this; it has no effect on other ranks.
     pub fn describe_data(&mut self, trained_on: TrainedOn) {
         self.trained_on = Some(trained_on);
@@ -136,6 +145,8 @@ impl ModelSaver {
     ) -> Result<Option<&ModelOrigin>, ModelFileError> {
         let origin = ModelOrigin {
             run: self.attempt.run.clone(),
+            // Runs without a name are all different.
+            settings: self.settings.clone().filter(|_| self.attempt.run.is_some()),
             attempt: self.attempt.number,
             epoch: best.epoch,
             metric: best.selection.metric.clone(),

@@ -21,7 +21,7 @@ use anyhow::Context;
 use edgecut_cli::{message, result};
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{META_FILE, Meta, Report, Split};
+use edgecut_graph::{META_FILE, Meta, Report, Split, checksum};
 use edgecut_status::{StatusServer, serve_status};
 use edgecut_trainer::cluster_plan::BatchProfile;
 use edgecut_trainer::inference::InferenceStep;
@@ -32,6 +32,7 @@ use edgecut_trainer::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -142,6 +143,13 @@ impl Reporter {
     pub(crate) fn describe_data(&mut self, trained_on: TrainedOn) {
         if let Some(saver) = &mut self.saver {
             saver.describe_data(trained_on);
+        }
+    }
+
+    /// Stores a digest of the settings of the training with each saved model.
+    pub(crate) fn describe_settings(&mut self, settings: &BTreeMap<String, String>) {
+        if let Some(saver) = &mut self.saver {
+            saver.describe_settings(checksum(format!("{settings:?}").as_bytes()));
         }
     }
 

@@ -168,6 +168,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
         fit.warm_start = Some(warm_start.for_data(&trained_on, reads)?.with_new_embeddings(new_embeddings));
     }
     reporter.describe_data(trained_on);
+    reporter.describe_settings(&settings_of(args, &chosen)?);
     reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), &args.given, &run.output)?;
     let mut reporter = TaskReporter { reporter, task: T::epoch_text(args) };
     let config = &mut config;
