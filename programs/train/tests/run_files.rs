@@ -55,6 +55,20 @@ fn files_of_a_running_job_are_refused_and_stay() {
 }
 
 #[test]
+fn a_run_that_cannot_read_its_model_keeps_the_metrics_of_an_earlier_run() {
+    let parts = fake_parts(1);
+    let folder = Folder::new();
+    let metrics = folder.join("metrics.jsonl");
+    succeeded(run(node(&parts.path).args(["--num-epochs", "1", "--metrics"]).arg(&metrics)));
+    let before = std::fs::read(&metrics).expect("the metrics");
+    for (mut command, flag) in [(node(&parts.path), "--init-from"), (train("node", &parts.path), "--load-model")] {
+        let refused = run(command.arg("--metrics").arg(&metrics).arg(flag).arg(folder.join("absent")));
+        assert_error(&refused, &["absent"]);
+        assert!(std::fs::read(&metrics).expect("the metrics") == before, "{flag}");
+    }
+}
+
+#[test]
 fn runs_of_torchrun_without_a_name_are_different_runs() {
     let parts = fake_parts(1);
     let model = parts.path.with_file_name("model.safetensors");

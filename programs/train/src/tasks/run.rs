@@ -140,6 +140,21 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
             "--new-embeddings has no effect without a saved model: give --init-from or --load-model, or leave it out";
         bail!(UsageError(what.into()));
     }
+    if let Some(sampler) = eval_sampler {
+        trained_on = trained_on.with_sampler(sampler);
+    }
+    // A run reads its files before it writes: one that cannot start keeps the metrics of an earlier run.
+    let mut warm_start = None;
+    // The initial values of a run that continues are in the past.
+    if !continues && let Some(start) = own.start().warm_start(job.world)? {
+        let reads = T::reads(Some(OutputKind::Classes(0)));
+        warm_start = Some(start.for_data(&trained_on, reads)?.with_new_embeddings(new_embeddings));
+    }
+    let mut saved = None;
+    if let Some(path) = load_model {
+        saved = Some(SavedModel::read(path, precision, new_embeddings, job.world)?);
+    }
+    let open = saved.as_ref().map(|saved| T::open::<B>(saved, device)).transpose()?;
     let kept = run.checkpoints.kept_lines(checkpoints);
     let mut reporter = Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept), job.world)?;
     let names = RunNames { run: reporter.run_name(), checkpoints: checkpoints.map(Checkpoints::group) };
@@ -159,27 +174,16 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     if let Some(line) = about_data {
         reporter.say(&line);
     }
-    if let Some(sampler) = eval_sampler {
-        trained_on = trained_on.with_sampler(sampler);
-    }
-    // The initial values of a run that continues are in the past.
-    if !continues && let Some(warm_start) = own.start().warm_start(job.world)? {
-        let reads = T::reads(Some(OutputKind::Classes(0)));
-        fit.warm_start = Some(warm_start.for_data(&trained_on, reads)?.with_new_embeddings(new_embeddings));
-    }
+    fit.warm_start = warm_start;
     reporter.describe_data(trained_on);
     reporter.describe_settings(&settings_of(args, &chosen)?);
     reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), &args.given, &run.output)?;
     let mut reporter = TaskReporter { reporter, task: T::epoch_text(args) };
     let config = &mut config;
     let task = TaskRun { args, config, data: &job.data, world: &mut *job.world, device, observer: &mut reporter };
-    let outcome = match load_model {
-        Some(path) => {
-            let saved = SavedModel::read(path, precision, new_embeddings, task.world)?;
-            let open = T::open::<B>(&saved, device)?;
-            T::evaluate(task, &saved, &open)?
-        }
-        None => {
+    let outcome = match (&saved, &open) {
+        (Some(saved), Some(open)) => T::evaluate(task, saved, open)?,
+        _ => {
             let trained = T::train(task);
             match unless_stopped(&reporter.reporter, trained, &args.run.job.stores)? {
                 Ok(outcome) => outcome,
