@@ -134,6 +134,10 @@ impl Stores {
         match self.0 {}
     }
 
+    pub fn has(&mut self, url: &StoreUrl) -> Result<bool, StoreError> {
+        match self.0 {}
+    }
+
     pub fn fetch(&mut self, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) -> Result<PathBuf, StoreError> {
         match self.0 {}
     }

@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::store_url::Scheme;
 use crate::timeouts::{LOCK_TIMEOUT, OUTPUTS_TIMEOUT};
 use crate::{StoreError, StoreUrl};
-use object_store::ObjectStore;
+use object_store::{ObjectStore, ObjectStoreExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -137,6 +137,19 @@ impl Stores {
         match self.folder_if_any(url)? {
             Some(folder) => Ok(folder),
             None => self.file(url, &[]),
+        }
+    }
+
+    /// Returns true if there is an object at the URL.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`].
+    pub fn has(&mut self, url: &StoreUrl) -> Result<bool, StoreError> {
+        let store = self.connected(url)?;
+        match self.runtime.block_on(store.head(&url.path)) {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(StoreError::request("read", url, &error)),
         }
     }
 

@@ -176,6 +176,8 @@ fn a_mirror_has_the_files_of_the_store_only() {
     let before = local.join("step-1/rank-0.state").metadata().unwrap().modified().unwrap();
     stores.mirror(&to, OutputRole::Other).unwrap();
     assert_eq!(local.join("step-1/rank-0.state").metadata().unwrap().modified().unwrap(), before);
+    assert!(stores.has(&to.join("step-1/rank-0.state").unwrap()).unwrap());
+    assert!(!stores.has(&to.join("step-1/none").unwrap()).unwrap());
     stores.remove(&to, &["step-1/rank-0.state".to_owned(), "step-1/none".to_owned()]).unwrap();
     assert!(stores.folder_if_any(&to).unwrap().is_none());
     assert!(stores.output(&to, OutputRole::Other).unwrap().exists());

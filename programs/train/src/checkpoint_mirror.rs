@@ -37,6 +37,12 @@ impl CheckpointMirror for Mirror {
         stores.upload_file(&self.dir.join(name), &url).map_err(io::Error::other)
     }
 
+    fn has(&self, name: &Path) -> io::Result<bool> {
+        let url = self.url.join(&name.to_string_lossy()).map_err(io::Error::other)?;
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.has(&url).map_err(io::Error::other)
+    }
+
     fn remove(&self, names: &[PathBuf]) {
         let names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);

@@ -46,6 +46,12 @@ fn names_below(server: &S3Server, folder: &str) -> Vec<String> {
     server.keys().iter().filter_map(|key| key.strip_prefix(folder)?.strip_prefix('/').map(str::to_owned)).collect()
 }
 
+/// Returns the steps of the complete checkpoints of a folder, ascending.
+fn complete_steps(server: &S3Server, folder: &str) -> Vec<u64> {
+    let names = names_below(server, folder).into_iter();
+    names.filter_map(|name| name.strip_prefix("step-")?.strip_suffix("/node-00000.json")?.parse().ok()).collect()
+}
+
 const TRAINING: &str = "--num-neighbors 5,3 --hidden-channels 16 --batch-size 64 --lr 0.01 --json";
 
 /// Returns the words of a training on two processes, with embeddings in the model.
@@ -129,6 +135,36 @@ fn trainings_and_predictions_with_a_store_are_those_with_files() {
     // The shards of the first model are gone with it.
     let shards = server.keys().into_iter().filter(|key| key.starts_with("run/m.safetensors.embeddings/"));
     assert_eq!(shards.count(), 2);
+}
+
+/// The local folders of jobs on two machines do not tell of each other.
+#[test]
+fn a_job_does_not_replace_checkpoints_of_another_job_in_the_store() {
+    let Some(server) = S3Server::start("a_job_does_not_replace_checkpoints_of_another_job_in_the_store") else {
+        return;
+    };
+    let parts = fake_parts(2);
+    let folder = Folder::new();
+    let checkpoints = url("run/checkpoints");
+    let flags = ["--checkpoint-dir", &checkpoints, "--keep", "1000"];
+    let job = Process::start(&mut train(&server, &folder.join("cache"), &training(text(&parts.path), "1000", &flags)));
+    wait_until(
+        || !complete_steps(&server, "run/checkpoints").is_empty(),
+        || "the training has written no checkpoint".to_owned(),
+    );
+    let per_epoch = complete_steps(&server, "run/checkpoints")[0];
+    // The other job is ahead.
+    let theirs: Vec<String> =
+        (20..60).rev().map(|epoch| format!("run/checkpoints/step-{:08}/node-00000.json", epoch * per_epoch)).collect();
+    for key in &theirs {
+        if server.get(key).is_none() {
+            server.put(key, b"of another job");
+        }
+    }
+    let error = error_of(&end(job));
+    assert!(error.contains(&format!("another job has written {checkpoints}/step-")), "{error}");
+    assert!(error.contains("give each run a --checkpoint-dir of its own"), "{error}");
+    assert_eq!(server.get(&theirs[0]).as_deref(), Some(b"of another job".as_slice()));
 }
 
 #[test]

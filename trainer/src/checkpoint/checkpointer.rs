@@ -2,7 +2,7 @@
 
 use super::cadence::Cadence;
 use super::checkpoints::{Checkpoints, first_rank};
-use super::manifest::{Manifest, folder_of, remove};
+use super::manifest::{Manifest, check_new, folder_of, remove};
 use super::rank_state::{Position, RankState};
 use super::state_file::{StateFile, write_state};
 use crate::error::CheckpointError;
@@ -208,8 +208,10 @@ impl Checkpointer {
         let folder = folder_of(&self.checkpoints.config.dir, position.steps);
         let state = state();
         let rank = world.rank();
+        let first = first_rank(world);
         let mirror = self.checkpoints.config.mirror.clone();
         let thread = std::thread::Builder::new().name("checkpoint".into()).spawn(move || {
+            check_new(&folder, first, mirror.as_deref())?;
             let file = write_state(&folder, rank, &state)?;
             if let Some(mirror) = mirror {
                 mirror.put(&Path::new(folder.file_name().unwrap_or_default()).join(&file.name))?;

@@ -75,11 +75,12 @@ impl Manifest {
         let name = manifest_name(first_rank);
         let path = folder.join(&name);
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
-        let written = text.and_then(|text| write_output(&path, &text)).and_then(|()| match mirror {
-            Some(mirror) => mirror.put(&Path::new(folder.file_name().unwrap_or_default()).join(name)),
+        let written = check_new(folder, first_rank, mirror).and(text).and_then(|text| write_output(&path, &text));
+        let stored = written.and_then(|()| match mirror {
+            Some(mirror) => mirror.put(&in_mirror(folder, &name)),
             None => Ok(()),
         });
-        written.map_err(|source| CheckpointError::Write { path, source })
+        stored.map_err(|source| CheckpointError::Write { path, source })
     }
 
     /// Reads a manifest.
@@ -102,6 +103,29 @@ impl Manifest {
         }
         Ok(manifest)
     }
+}
+
+/// Checks that no other job has completed the checkpoint in `folder` in the mirror, for the node whose lowest rank is
+/// `first_rank`. The local folder is reserved for this job, but not its mirror.
+///
+/// # Errors
+/// [`ErrorKind::AlreadyExists`], or a failure of the mirror.
+pub(super) fn check_new(folder: &Path, first_rank: usize, mirror: Option<&dyn CheckpointMirror>) -> io::Result<()> {
+    let Some(mirror) = mirror else { return Ok(()) };
+    let name = in_mirror(folder, &manifest_name(first_rank));
+    if !mirror.has(&name)? {
+        return Ok(());
+    }
+    let what = format!(
+        "another job has written {mirror:?}/{} meanwhile: give each run a `checkpoint_dir` of its own",
+        name.display()
+    );
+    Err(io::Error::new(ErrorKind::AlreadyExists, what))
+}
+
+/// Returns the path of a file of the checkpoint in `folder` below the folder of all checkpoints.
+fn in_mirror(folder: &Path, name: &str) -> PathBuf {
+    Path::new(folder.file_name().unwrap_or_default()).join(name)
 }
 
 /// Returns the name of the manifest of the node whose lowest rank is `first_rank`.
@@ -163,13 +187,12 @@ pub(super) fn find(dir: &Path) -> Result<Vec<Found>, CheckpointError> {
 /// Something that cannot be removed only takes space, so errors are ignored.
 pub(super) fn remove(folder: &Path, mirror: Option<&dyn CheckpointMirror>) {
     if let Some(mirror) = mirror {
-        let folder_name = Path::new(folder.file_name().unwrap_or_default());
         let files = fs::read_dir(folder).into_iter().flatten().flatten();
         let names: Vec<String> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
         let mut removed = Vec::new();
         for form in [MANIFEST_FORM, STATE_FORM] {
             let of_form = names.iter().filter(|name| is_numbered(name, form));
-            removed.extend(of_form.map(|name| folder_name.join(name)));
+            removed.extend(of_form.map(|name| in_mirror(folder, name)));
         }
         mirror.remove(&removed);
     }
