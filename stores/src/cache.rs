@@ -55,6 +55,11 @@ impl Copies {
         with_ending(&self.output(), "+state")
     }
 
+    /// Returns true if the outputs continue this state of the store.
+    pub(crate) fn records(&self, state: &str) -> bool {
+        fs::read(self.recorded_state()).is_ok_and(|text| text == state.as_bytes())
+    }
+
     /// Waits until no other process fetches or removes copies of this URL. Calls `waits` if it must wait.
     ///
     /// # Errors

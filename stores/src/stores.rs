@@ -7,14 +7,14 @@ use crate::fetch::{Download, Snapshot};
 use crate::files::files_below;
 use crate::progress::Progress;
 use crate::store_url::Scheme;
-use crate::timeouts::{LOCK_TIMEOUT, OUTPUTS_TIMEOUT};
+use crate::timeouts::{LOCK_TIMEOUT, MIRROR_POLL, OUTPUTS_TIMEOUT};
 use crate::{StoreError, StoreUrl};
 use object_store::{ObjectStore, ObjectStoreExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 /// The file that describes the parts of a graph, and whose presence tells that they are complete.
@@ -208,21 +208,24 @@ impl Stores {
         self.fetch(&snapshot, |name| part_of(name).is_none_or(|part| parts.contains(&part)) || is_wanted(name))
     }
 
-    /// Makes the local outputs for a URL equal to what the store has, for a process that continues to write there. Returns
-    /// their path.
+    /// Makes the local outputs for a URL equal to what the store has, for a process that continues to write there. A process
+    /// with [`OutputRole::Other`] waits until another one has done this. Returns their path.
     ///
     /// # Errors
     /// As for [`Stores::fetch`] and [`Stores::output`].
     pub fn mirror(&mut self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError> {
         let copies = self.copies(url);
         let dir = self.output(url, role)?;
+        if role == OutputRole::Other {
+            self.wait_for_mirror(&copies, url)?;
+            return Ok(dir);
+        }
         let lock = self.lock(&copies, url)?;
         let snapshot = self.folder_if_any(url)?;
         let state = snapshot.as_ref().map(Snapshot::state).unwrap_or_default();
-        // Files of the same names and sizes may come from an interrupted run. The first process of a machine replaces them,
-        // and the others find the state that it has recorded.
+        // Files of the same names and sizes may come from an interrupted run, so they are replaced.
         let recorded = copies.recorded_state();
-        if snapshot.is_none() || !fs::read(&recorded).is_ok_and(|text| text == state.as_bytes()) {
+        if snapshot.is_none() || !copies.records(&state) {
             copies.clear_outputs()?;
             fs::create_dir_all(&dir).map_err(StoreError::local(&dir))?;
         }
@@ -238,6 +241,28 @@ impl Stores {
         fs::write(&recorded, &state).map_err(StoreError::local(&recorded))?;
         drop(lock);
         Ok(dir)
+    }
+
+    /// Waits until the first process of this machine has made the local outputs equal to what the store has. This process
+    /// must not change them: a job that still runs may write there, which only the first process finds out.
+    fn wait_for_mirror(&mut self, copies: &Copies, url: &StoreUrl) -> Result<(), StoreError> {
+        let start = Instant::now();
+        loop {
+            let lock = self.lock(copies, url)?;
+            let snapshot = self.folder_if_any(url)?;
+            if copies.records(&snapshot.as_ref().map(Snapshot::state).unwrap_or_default()) {
+                return Ok(());
+            }
+            drop(lock);
+            if start.elapsed() >= self.lock_timeout {
+                let why = format!(
+                    "the first process of this machine has not fetched {url} within {} s: see its error",
+                    self.lock_timeout.as_secs()
+                );
+                return Err(StoreError::Locked { path: copies.recorded_state(), why });
+            }
+            std::thread::sleep(MIRROR_POLL);
+        }
     }
 
     /// Returns the local path at which a process writes what it uploads to this URL. For [`OutputRole::First`], nothing is

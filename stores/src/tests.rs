@@ -170,11 +170,19 @@ fn a_mirror_has_the_files_of_the_store_only() {
     stores.upload_file(&dir.path().join("state"), &to.join("step-1/rank-0.state").unwrap()).unwrap();
     write(&local, "step-0/rank-0.state", b"of an interrupted run");
     write(&local, "step-1/rank-0.state", b"2");
-    assert_eq!(stores.mirror(&to, OutputRole::Other).unwrap(), local);
+    // Another process of the machine changes nothing: a job that still runs may write there.
+    let mut others = self::stores(&dir.path().join("cache"));
+    others.lock_timeout = Duration::ZERO;
+    let error = others.mirror(&to, OutputRole::Other).unwrap_err().to_string();
+    assert!(error.contains(&format!("the first process of this machine has not fetched {to}")), "{error}");
+    assert_eq!(files(&local).len(), 2);
+    drop(stores);
+    let mut stores = self::stores(&dir.path().join("cache"));
+    assert_eq!(stores.mirror(&to, OutputRole::Continuing).unwrap(), local);
     assert_eq!(files(&local), [("step-1/rank-0.state".to_owned(), b"1".to_vec())].into());
-    // Another process of the machine finds the files.
+    // It finds the files of the first one.
     let before = local.join("step-1/rank-0.state").metadata().unwrap().modified().unwrap();
-    stores.mirror(&to, OutputRole::Other).unwrap();
+    assert_eq!(others.mirror(&to, OutputRole::Other).unwrap(), local);
     assert_eq!(local.join("step-1/rank-0.state").metadata().unwrap().modified().unwrap(), before);
     assert!(stores.has(&to.join("step-1/rank-0.state").unwrap()).unwrap());
     assert!(!stores.has(&to.join("step-1/none").unwrap()).unwrap());

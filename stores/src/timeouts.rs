@@ -21,3 +21,5 @@ pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
 /// The time that the processes of an earlier job have to end before this one writes its outputs.
 pub(crate) const OUTPUTS_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const LOCK_POLL: Duration = Duration::from_millis(100);
+/// The time between two looks of a process for what the first process of its machine fetches.
+pub(crate) const MIRROR_POLL: Duration = Duration::from_millis(500);
