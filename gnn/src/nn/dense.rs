@@ -9,17 +9,6 @@ use crate::ops::{Activation, GnnBackend, Linear, Precision, linear};
 use std::ops::Range;
 
 /// A dense layer, `activation(x W + b)`.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::nn::{Dense, WeightInit};
-/// use edgecut_gnn::ops::{Activation, Precision};
-/// let device = Default::default();
-/// let mut layer = Dense::<NdArray>::new(3, 2, &mut WeightInit::new(42), &device);
-/// layer.set_precision(Precision::Bf16);
-/// let output = layer.forward(Tensor::zeros([5, 3], &device), Activation::Identity);
-/// assert_eq!(output.dims(), [5, 2]);
-/// ```
 #[derive(Module, Debug)]
 pub struct Dense<B: Backend> {
     /// `[in_channels, out_channels]`.

@@ -316,20 +316,6 @@ impl<B: GnnBackend> AnyLinkDecoder<B> {
     ///
     /// # Shapes
     /// - output: `[edges, values]`
-    ///
-    /// ```
-    /// use edgecut_gnn::Cpu;
-    /// use edgecut_gnn::nn::{AnyLinkDecoder, LinkDecoderShape, WeightInit};
-    /// let device = Default::default();
-    /// let shape = LinkDecoderShape { edge_types: 3, channels: 8 };
-    /// let decoder = |name: &str| {
-    ///     let kind = name.parse().expect("a decoder");
-    ///     AnyLinkDecoder::<Cpu>::new(kind, shape, &mut WeightInit::new(0), &device)
-    /// };
-    /// assert!(decoder("dot").relation_rows(&[2, 0]).is_none());
-    /// let rows = decoder("distmult").relation_rows(&[2, 0]).expect("relations");
-    /// assert_eq!(rows.dims(), [2, 8]);
-    /// ```
     pub fn relation_rows(&self, edge_types: &[u16]) -> Option<Tensor<B, 2>> {
         Some(rows_of_types(self.relations()?, edge_types))
     }

@@ -11,14 +11,6 @@ use super::weight_init::WeightInit;
 use crate::ops::{Activation, GnnBackend, Precision};
 
 /// A sequence of dense layers with optional batch normalisation and ReLU between them.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::nn::{Mlp, Mode, WeightInit};
-/// let device = Default::default();
-/// let mlp = Mlp::<NdArray>::new(&[8, 16, 2], false, &mut WeightInit::new(42), &device);
-/// assert_eq!(mlp.forward(Tensor::zeros([5, 8], &device), Mode::Eval).dims(), [5, 2]);
-/// ```
 #[derive(Module, Debug)]
 pub struct Mlp<B: Backend> {
     /// The dense layers, at least one.

@@ -3,15 +3,6 @@
 use crate::ops::{Activation, DropoutKey, DropoutMask};
 
 /// The mode of a forward pass: training or evaluation.
-///
-/// ```
-/// use edgecut_gnn::nn::Mode;
-/// use edgecut_gnn::ops::DropoutKey;
-/// let training = Mode::Train(DropoutKey::new(42, 0, 7));
-/// // Without dropout, the probability has no effect.
-/// assert_eq!(Mode::Eval.mask(0.5, 1), Mode::Eval.mask(0.0, 1));
-/// assert_ne!(training.mask(0.5, 1), training.mask(0.0, 1));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Evaluation, without dropout.

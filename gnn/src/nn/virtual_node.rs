@@ -13,20 +13,6 @@ use crate::ops::{GnnBackend, Precision, Reduce, Segments, pool};
 /// the virtual node before, or 0, and `x + v` are the rows that the next layer reads (Gilmer et al., "Neural message passing
 /// for quantum chemistry", ICML 2017; Hu et al., "Open graph benchmark", NeurIPS 2020). It lets all nodes of a graph reach
 /// each other within two layers.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::nn::{Mode, VirtualNode, WeightInit};
-/// use edgecut_gnn::ops::Segments;
-/// let device = Default::default();
-/// let layer = VirtualNode::<NdArray>::with_init(8, &mut WeightInit::new(0), &device);
-/// // A graph of two nodes, and a graph of one.
-/// let segments = Segments::new(vec![0, 2, 3])?;
-/// let mut row = None;
-/// assert_eq!(layer.forward(Tensor::ones([3, 8], &device), &mut row, &segments, Mode::Eval).dims(), [3, 8]);
-/// assert_eq!(row.map(|row| row.dims()), Some([2, 8]));
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 #[derive(Module, Debug)]
 pub struct VirtualNode<B: Backend> {
     /// Two dense layers.

@@ -8,18 +8,6 @@ use crate::ops::Block;
 const EDGE_FEATURE_COST: u64 = 16;
 
 /// The two orders of a layer whose aggregation is linear. They compute the same function up to rounding.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use edgecut_gnn::nn::Order;
-/// use edgecut_gnn::ops::{BatchGraph, Block};
-/// // A triangle: as many destinations as sources.
-/// let graph = BatchGraph::new(vec![0, 2, 4, 6], vec![1, 2, 0, 2, 0, 1], 3)?;
-/// let block = Block::new(Arc::new(graph), 3, 3)?;
-/// assert_eq!(Order::choose(&block, 1000, 10), Order::TransformFirst);
-/// assert_eq!(Order::choose(&block, 10, 1000), Order::AggregateFirst);
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Aggregate `in_channels` columns, then multiply the rows of the destinations.

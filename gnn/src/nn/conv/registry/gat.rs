@@ -18,16 +18,6 @@ use crate::ops::{
 };
 
 /// The settings of a graph attention network.
-///
-/// ```
-/// use edgecut_gnn::nn::{ConvSettings, GatSettings};
-/// use edgecut_gnn::ops::AttentionVersion;
-/// let version = AttentionVersion::V2;
-/// let gat = |heads| GatSettings { heads, version, attention_dropout: 0.0, projection_bias: true };
-/// // The heads share the columns of a hidden layer.
-/// assert!(gat(4).check(8).is_ok());
-/// assert!(gat(3).check(8).is_err());
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatSettings {
@@ -323,24 +313,6 @@ impl<B: GnnBackend> GatConv<B> {
     ///
     /// # Panics
     /// If a tensor has another shape, or if the layer has self edges and there are more destinations than sources.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use burn::tensor::Tensor;
-    /// use edgecut_gnn::Cpu;
-    /// use edgecut_gnn::nn::{GatConvConfig, WeightInit};
-    /// use edgecut_gnn::ops::{BatchGraph, Block, DropoutKey, DropoutMask};
-    /// // A paper with two authors. Papers have 5 features, authors have 4.
-    /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
-    /// let device = Default::default();
-    /// let config = GatConvConfig::new(4, 2, 3).with_dst_channels(Some(5)).with_self_edges(false);
-    /// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &device);
-    /// let no_dropout = DropoutMask::new(0.0, DropoutKey::new(0, 0, 0));
-    /// let authors = Tensor::ones([2, 4], &device);
-    /// let papers = Tensor::ones([1, 5], &device);
-    /// assert_eq!(layer.forward_between(authors, papers, &block, no_dropout).dims(), [1, 3 * 2]);
-    /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-    /// ```
     pub fn forward_between(
         &self,
         x_src: Tensor<B, 2>,

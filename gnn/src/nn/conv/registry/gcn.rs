@@ -67,21 +67,6 @@ pub struct GcnConvConfig {
 /// A graph convolutional layer, `out = activation(D^-1/2 (A + I) D^-1/2 · x · W + b)` (Kipf and Welling,
 /// "Semi-supervised classification with graph convolutional networks", ICLR 2017). The caller computes the
 /// normalisation once per batch, see [`GcnNorm`].
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::nn::{GcnConvConfig, GcnNorm, WeightInit};
-/// use edgecut_gnn::ops::{Activation, BatchGraph, Block};
-/// let device = Default::default();
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let block = Block::new(graph, 1, 3)?;
-/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
-/// let norm = GcnNorm::new(block.graph(), &[2, 0, 5])?;
-/// let layer = GcnConvConfig::new(8, 4).init(&mut WeightInit::new(42), &device);
-/// assert_eq!(layer.forward(x, &block, &norm, Activation::Identity).dims(), [1, 4]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Module, Debug)]
 pub struct GcnConv<B: Backend> {
     /// `[in_channels, out_channels]`; PyG's `lin.weight`, transposed.

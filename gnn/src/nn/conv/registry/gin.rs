@@ -83,20 +83,6 @@ pub struct GinConvConfig {
 
 /// A graph isomorphism layer, `out = MLP((1 + epsilon) x + sum of the neighbors)` (Xu, Hu, Leskovec and Jegelka, "How
 /// powerful are graph neural networks?", ICLR 2019), as PyG's `GINConv`.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::nn::{GinConvConfig, WeightInit};
-/// use edgecut_gnn::ops::{BatchGraph, Block};
-/// let device = Default::default();
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let block = Block::new(graph, 1, 3)?;
-/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
-/// let layer = GinConvConfig::new(8, 4).with_learn_epsilon(true).init(&mut WeightInit::new(42), &device);
-/// assert_eq!(layer.forward(x, &block, edgecut_gnn::nn::Mode::Eval).dims(), [1, 4]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Module, Debug)]
 pub struct GinConv<B: Backend> {
     /// The MLP that is applied to the sums.

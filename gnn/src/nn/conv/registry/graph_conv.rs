@@ -78,13 +78,6 @@ impl ConvSettings for GraphConvSettings {
 /// A graph convolution, `out = activation(W_neighbors · aggregated + W_root · x + b)` (Morris et al., "Weisfeiler and
 /// Leman go neural: higher-order graph neural networks", AAAI 2019), as PyG's `GraphConv`. With features of edges, it
 /// aggregates the concatenated rows of neighbors and edges.
-///
-/// ```
-/// use edgecut_gnn::nn::{Aggregation, ConvKind, GraphConvSettings};
-/// let kind = ConvKind::GraphConv(GraphConvSettings { aggregation: Aggregation::Sum });
-/// assert_eq!(serde_json::to_string(&kind)?, r#"{"graphconv":{"aggregation":"sum"}}"#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
 #[derive(Module, Debug)]
 pub struct GraphConv<B: Backend> {
     /// Weights for the aggregated neighbors, `[in_channels, out_channels]`; PyG's `lin_rel.weight`, transposed.

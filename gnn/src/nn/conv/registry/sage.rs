@@ -176,24 +176,6 @@ impl<B: GnnBackend> SageConv<B> {
     ///
     /// # Panics
     /// In the cases of [`SageConv::forward`].
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use burn::tensor::{Tensor, Tolerance};
-    /// use edgecut_gnn::Cpu;
-    /// use edgecut_gnn::nn::{Order, SageConvConfig, WeightInit};
-    /// use edgecut_gnn::ops::{Activation, BatchGraph, Block};
-    /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
-    /// let device = Default::default();
-    /// let layer = SageConvConfig::new(4, 2).init::<Cpu>(&mut WeightInit::new(0), &device);
-    /// let output = |order| {
-    ///     let x = Tensor::ones([3, 4], &device);
-    ///     layer.forward_in_order(x, &block, Activation::Identity, order).into_data()
-    /// };
-    /// let expected = output(Order::AggregateFirst);
-    /// output(Order::TransformFirst).assert_approx_eq::<f32>(&expected, Tolerance::default());
-    /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-    /// ```
     pub fn forward_in_order(
         &self,
         x: Tensor<B, 2>,
