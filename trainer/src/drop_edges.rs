@@ -10,14 +10,6 @@ const DROP_EDGE: u64 = 0x6472_6f70_6564_6765;
 ///
 /// An edge is removed by the random seed, the epoch and the original ids of its ends, so that the removed edges depend neither
 /// on parts nor on batches. Parallel edges are removed together.
-///
-/// ```
-/// use edgecut_trainer::DropEdges;
-/// let drop = DropEdges::new(0.5, 42).in_epoch(3);
-/// let removed = (0..1000).filter(|&src| drop.removes(0, src, 7)).count();
-/// assert!((400..600).contains(&removed));
-/// assert!((0..1000).all(|src| !DropEdges::new(0.0, 42).removes(0, src, 7)));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropEdges {
     /// Random numbers below this one remove an edge.

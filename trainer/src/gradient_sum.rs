@@ -22,19 +22,6 @@ use {
 /// Invariant: over TCP, one all-reduce of all ranks per training step carries gradients, loss and counts. If NCCL sums
 /// the gradients, it carries the loss and the counts only, and the first ranks of several nodes sum gradients in an
 /// all-reduce of their own.
-///
-/// ```
-/// use edgecut_cluster::Cluster;
-/// use edgecut_trainer::{GradientSum, StepOptions, TrainError};
-///
-/// fn options(cluster: &Cluster, gpu: Option<usize>) -> Result<StepOptions, TrainError> {
-///     let gradient_sum = GradientSum::join(cluster, &mut cluster.world()?, gpu)?;
-///     if let Some(notice) = gradient_sum.notice() {
-///         eprintln!("{notice}");
-///     }
-///     Ok(StepOptions { gradient_sum, ..StepOptions::default() })
-/// }
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GradientSum {
     #[cfg(feature = "cuda")]

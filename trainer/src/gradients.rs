@@ -44,19 +44,6 @@ fn count<B: Backend, M: Module<B>>(module: &M, only_trained: bool) -> usize {
 ///
 /// # Shapes
 /// - output: `[num_trained_parameters]`
-///
-/// ```
-/// use burn::{backend::{Autodiff, NdArray}, optim::GradientsParams, tensor::Tensor};
-/// use edgecut_trainer::gradients::flatten_gradients;
-/// use edgecut_gnn::nn::{Dense, WeightInit};
-/// use edgecut_gnn::ops::Activation;
-/// let device = Default::default();
-/// let layer = Dense::<Autodiff<NdArray>>::new(1, 1, &mut WeightInit::new(42), &device);
-/// let loss = layer.forward(Tensor::from_data([[5.0]], &device), Activation::Identity).sum();
-/// let gradients = GradientsParams::from_grads(loss.backward(), &layer);
-/// // The gradient of the weight, then of the bias.
-/// assert_eq!(flatten_gradients(&layer, gradients), [5.0, 1.0]);
-/// ```
 pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, gradients: GradientsParams) -> Vec<f32> {
     read_together(gradient_pieces(module, gradients))
 }
@@ -222,17 +209,6 @@ pub fn flatten_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) 
 ///
 /// # Errors
 /// [`FlatLengthError`] if the length differs.
-///
-/// ```
-/// use burn::backend::Autodiff;
-/// use edgecut_trainer::Cpu;
-/// use edgecut_trainer::gradients::{flatten_statistics, load_statistics};
-/// use edgecut_gnn::nn::BatchNorm;
-/// let norm = BatchNorm::<Autodiff<Cpu>>::new(1, &Default::default());
-/// let norm = load_statistics(norm, &[0.5, 2.0])?;
-/// assert_eq!(flatten_statistics(&norm), [0.5, 2.0]);
-/// # Ok::<(), edgecut_trainer::gradients::FlatLengthError>(())
-/// ```
 pub fn load_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(
     module: M,
     flat: &[f32],

@@ -7,27 +7,6 @@
 //!
 //! A checkpoint is a folder `step-XXXXXXXX` with a file per rank. Each node completes it with a manifest, which it writes
 //! after all ranks have written their files. Without the manifests of all nodes, a checkpoint does not exist.
-//!
-//! ```
-//! use edgecut_cluster::Cluster;
-//! use edgecut_trainer::checkpoint::{Cadence, CheckpointConfig, Checkpoints, DataIdentity};
-//! # let dir = tempfile::tempdir()?;
-//! let cluster = Cluster::join_local(1, |_| {})?.remove(0);
-//! let config = CheckpointConfig {
-//!     dir: dir.path().join("checkpoints"),
-//!     every: Cadence::Epochs(1),
-//!     keep: 2,
-//!     resume: true,
-//!     num_epochs: 10,
-//!     settings: [("lr".to_owned(), "0.01".to_owned())].into(),
-//!     data: DataIdentity { dataset: "fake".to_owned(), ..DataIdentity::default() },
-//!     termination: None,
-//!     mirror: None,
-//! };
-//! let checkpoints = Checkpoints::open(config, &mut cluster.world()?)?;
-//! assert_eq!(checkpoints.resumed(), None, "the folder is empty");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 // Contents of files end in an error, never in a panic.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 

@@ -16,18 +16,6 @@ use edgecut_settings::{Flag, at_least_1, below_1, settings};
 settings! {
     /// The settings of a model for whole graphs and of its training. The defaults are those of the GIN paper for social
     /// networks.
-    ///
-    /// ```
-    /// use edgecut_dist_loader::Packing;
-    /// use edgecut_trainer::graph::GraphTrainingConfig;
-    /// use edgecut_trainer::models::{ConvKind, GcnSettings};
-    /// let config = GraphTrainingConfig {
-    ///     packing: Packing::Nodes(4096),
-    ///     hidden_channels: 32,
-    ///     ..GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings))
-    /// };
-    /// assert!(config.batch_norm);
-    /// ```
     #[derive(Clone, Debug)]
     pub struct GraphTrainingConfig {
         /// The convolution.

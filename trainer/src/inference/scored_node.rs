@@ -5,13 +5,6 @@ use std::collections::BinaryHeap;
 
 /// A node and its score. The order is a ranking: the highest score is the least, then the smallest id. Scores
 /// that are NaN come last.
-///
-/// ```
-/// use edgecut_trainer::inference::ScoredNode;
-/// let mut nodes = [(7, 0.5), (3, f32::NAN), (9, 2.0), (2, 0.5)].map(|(id, score)| ScoredNode { id, score });
-/// nodes.sort_unstable();
-/// assert_eq!(nodes.map(|node| node.id), [9, 2, 7, 3]);
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ScoredNode {
     /// The id of the node in the dataset.

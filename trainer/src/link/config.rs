@@ -19,17 +19,6 @@ use std::sync::Arc;
 
 settings! {
     /// The settings of link prediction.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-    /// use edgecut_trainer::TrainingConfig;
-    /// use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig, Softmax};
-    /// use edgecut_trainer::models::{ConvKind, SageSettings};
-    /// let sampler = SamplerConfig::new(vec![Fanout::Count(10); 2]);
-    /// let training = TrainingConfig::new(ConvKind::Sage(SageSettings::default()), sampler);
-    /// let config = LinkTrainingConfig { training, loss: LinkLoss::Softmax(Softmax {}), num_negatives: 8, ..Default::default() };
-    /// # let _ = config;
-    /// ```
     #[derive(Clone, Debug)]
     pub struct LinkTrainingConfig {
         /// The settings of the encoder and its training.

@@ -32,12 +32,6 @@ macro_rules! losses {
     ($($(#[$doc:meta])* $loss:ident),* $(,)?) => {
         named! {
             /// The loss of link prediction, with its settings.
-            ///
-            /// ```
-            /// use edgecut_trainer::link::{Bce, LinkLoss, Margin};
-            /// assert_eq!("margin:margin=2".parse(), Ok(LinkLoss::Margin(Margin { margin: 2.0 })));
-            /// assert_eq!(LinkLoss::Bce(Bce {}).to_string(), "bce");
-            /// ```
             pub enum LinkLoss("loss") { $($(#[$doc])* $loss($loss)),* }
         }
 

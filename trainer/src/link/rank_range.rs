@@ -10,14 +10,6 @@ const MAX_RANK: u32 = 100_000;
 const MAX_RANKS: u32 = 256;
 
 /// Ranks from a first to a last one, both included. The rank 1 has the highest score.
-///
-/// ```
-/// use edgecut_trainer::link::RankRange;
-/// let range: RankRange = "20-50".parse()?;
-/// assert_eq!((range.first(), range.last(), range.to_string().as_str()), (20, 50, "20-50"));
-/// assert!("50-20".parse::<RankRange>().is_err());
-/// # Ok::<(), String>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankRange {
     first: u32,

@@ -6,15 +6,6 @@ use burn::tensor::Tensor;
 use edgecut_gnn::ops::GnnBackend;
 
 /// The mean absolute error of known numbers, as `torch.nn.L1Loss`.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_trainer::loss::{Loss, MeanAbsoluteError, Target};
-/// let outputs = Tensor::<NdArray, 2>::from_data([[1.0], [5.0]], &Default::default());
-/// let target = Target::Numbers { values: vec![3.0, 4.0], dim: 1 };
-/// assert_eq!(MeanAbsoluteError.sum(outputs, &target)?.mean().into_scalar(), 1.5);
-/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeanAbsoluteError;
 

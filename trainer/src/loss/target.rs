@@ -6,13 +6,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The values that the outputs for a batch's seeds are compared with, a row per seed.
-///
-/// ```
-/// use edgecut_trainer::loss::Target;
-/// // Two seeds with two numbers each. The second number of the second seed is unknown.
-/// let target = Target::Numbers { values: vec![0.5, 2.0, -1.0, f32::NAN], dim: 2 };
-/// assert_eq!((target.num_seeds(), target.num_known()), (2, 3));
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// The class of each seed, from 0.

@@ -19,12 +19,6 @@ const HOST_COPIES: u64 = 1;
 const EMBEDDING_COPIES: u64 = 3;
 
 /// The number of values that a run trains.
-///
-/// ```
-/// use edgecut_trainer::ParameterCount;
-/// let count = ParameterCount { model: 206_895, ..ParameterCount::default() };
-/// assert_eq!(count.to_string(), "206,895 parameters");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ParameterCount {
     /// The number of trained parameters of the model.

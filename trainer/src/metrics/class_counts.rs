@@ -137,15 +137,6 @@ impl ClassCounts {
 
     /// Returns the mean F1 of the classes that have seeds or predictions, or `None` if there are none. A class without
     /// a correct seed has an F1 of 0.
-    ///
-    /// ```
-    /// use edgecut_trainer::metrics::ClassCounts;
-    /// let mut counts = ClassCounts::new(3);
-    /// counts.add(0, 0);
-    /// counts.add(1, 2);
-    /// // Class 0 has an F1 of 1. Class 1 was not found, and class 2 was predicted wrongly.
-    /// assert_eq!(counts.macro_f1(), Some(1.0 / 3.0));
-    /// ```
     pub fn macro_f1(&self) -> Option<f64> {
         // F1 = 2 TP / (2 TP + FP + FN), and labelled + predicted = 2 TP + FP + FN.
         self.mean_over_classes(|class| 2.0 * class.correct as f64 / (class.labelled + class.predicted) as f64)

@@ -23,15 +23,6 @@ pub fn roc_auc(scores: &[f32], positive: &[bool]) -> Option<f64> {
 }
 
 /// The scores of one rank's seeds.
-///
-/// ```
-/// use edgecut_trainer::metrics::ScoredLabels;
-/// let mut scored = ScoredLabels::default();
-/// scored.push(0.9, true);
-/// scored.push(0.2, false);
-/// scored.push(0.9, false);
-/// assert_eq!(scored.roc_auc(), Some(0.75));
-/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScoredLabels {
     /// Scores of positive seeds.

@@ -7,14 +7,6 @@ use serde::Serialize;
 const BINS: usize = 20;
 
 /// Counts of positive and negative seeds by their score, as a probability: the logistic function of the score.
-///
-/// ```
-/// use edgecut_trainer::metrics::ScoreHistogram;
-/// let mut histogram = ScoreHistogram::default();
-/// histogram.add(3.0, true);
-/// histogram.add(-9.0, false);
-/// assert_eq!((histogram.positives[19], histogram.negatives[0]), (1, 1));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ScoreHistogram {
     /// The positive seeds in each bin. Bin *b* of *n* has probabilities from *b / n* to *(b + 1) / n*.

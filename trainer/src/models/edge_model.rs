@@ -19,29 +19,6 @@ use edgecut_gnn::ops::{GnnBackend, Precision};
 const DECODER: u64 = 0x6564_6765_7300_0000;
 
 /// The settings of an [`EdgeModel`], which its model file stores in addition to the weights.
-///
-/// ```
-/// use edgecut_trainer::models::{
-///     ConvKind, EdgeModelConfig, GraphSchema, NetworkConfig, NetworkOutput, SageSettings, TargetEdges,
-/// };
-/// use edgecut_gnn::nn::{Aggregation, EdgeDecoderKind};
-/// use edgecut_graph::{EdgeTypeId, NodeTypeId};
-/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-/// let output = NetworkOutput { node_type: NodeTypeId(0), channels: 1 };
-/// let encoder = NetworkConfig::typed(kind, GraphSchema::homogeneous(16), output, 8, 2);
-/// let config = EdgeModelConfig {
-///     encoder: NetworkConfig { outputs: Vec::new(), ..encoder },
-///     edge_type: EdgeTypeId(0),
-///     edge_decoder: EdgeDecoderKind::Dot,
-///     edge_feature_dim: 4,
-///     num_outputs: 2,
-///     target_edges: TargetEdges::Exclude,
-///     reverse_types: Vec::new(),
-/// };
-/// assert!(config.validate().is_ok());
-/// // The decoder has a weight for each of 8 channels and 4 features, and a bias, for each output.
-/// assert_eq!(config.num_parameters(), config.encoder.num_parameters().map(|encoder| encoder + 2 * (8 + 4 + 1)));
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeModelConfig {

@@ -122,27 +122,6 @@ impl<B: Backend> GraphInput<B> {
 }
 
 /// A model that classifies whole graphs. Training and evaluation take any implementation.
-///
-/// ```
-/// use burn::module::Module;
-/// use burn::tensor::{Tensor, backend::Backend};
-/// use edgecut_trainer::models::{GraphClassifier, GraphInput, Mode, ModelError};
-/// use edgecut_gnn::nn::Dense;
-/// use edgecut_gnn::ops::{Activation, GnnBackend, Reduce, pool};
-///
-/// /// A model that ignores the edges.
-/// #[derive(Module, Debug)]
-/// struct SumOfFeatures<B: Backend> {
-///     output: Dense<B>,
-/// }
-///
-/// impl<B: GnnBackend> GraphClassifier<B> for SumOfFeatures<B> {
-///     fn forward(&self, input: &GraphInput<B>, _mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
-///         let sums = pool(input.features(), input.segments(), &Reduce::Sum);
-///         Ok(self.output.forward(sums, Activation::Identity))
-///     }
-/// }
-/// ```
 pub trait GraphClassifier<B: GnnBackend>: Module<B> {
     /// Computes the logits of the graphs.
     ///

@@ -59,14 +59,6 @@ impl NodeTypeSchema {
     }
 
     /// Returns the number of values of a node's learned embedding in a model with this width; 0 without embeddings.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::NodeTypeSchema;
-    /// let with_features = NodeTypeSchema::new("user", 12);
-    /// assert_eq!(with_features.embedding_width(64), 0);
-    /// assert_eq!(NodeTypeSchema { embedding_dim: 8, ..with_features }.embedding_width(64), 8);
-    /// assert_eq!(NodeTypeSchema::new("item", 0).embedding_width(64), 64);
-    /// ```
     pub fn embedding_width(&self, hidden_channels: usize) -> usize {
         match (self.embedding_dim, self.feature_dim) {
             (0, 0) => hidden_channels,
@@ -373,14 +365,6 @@ impl GraphSchema {
 
     /// Describes the first difference to the schema of another graph, or returns `None` if a model of one graph fits
     /// the other. Names do not matter if both graphs are homogeneous.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::GraphSchema;
-    /// let schema = GraphSchema::homogeneous(128);
-    /// assert_eq!(schema.difference(&schema), None);
-    /// let difference = schema.difference(&GraphSchema::homogeneous(64));
-    /// assert_eq!(difference.as_deref(), Some("nodes with 64 features instead of nodes with 128 features"));
-    /// ```
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self == other {
             return None;

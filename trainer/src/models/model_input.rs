@@ -97,27 +97,6 @@ impl<B: Backend> ModelInput<B> {
     ///
     /// # Errors
     /// [`ModelError`] if the numbers or sizes are inconsistent.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use burn::tensor::Tensor;
-    /// use edgecut_graph::NodeTypeId;
-    /// use edgecut_trainer::Cpu;
-    /// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema, ModelInput, NodeInput, NodeTypeSchema};
-    /// use edgecut_gnn::ops::{BatchGraph, Block};
-    /// let schema = GraphSchema {
-    ///     node_types: vec![NodeTypeSchema::new("author", 4), NodeTypeSchema::new("paper", 8)],
-    ///     edge_types: vec![EdgeTypeSchema::new(NodeTypeId(0), "writes", NodeTypeId(1))],
-    /// };
-    /// // The seed is a paper with two authors.
-    /// let device = Default::default();
-    /// let authors = NodeInput { features: Some(Tensor::<Cpu, 2>::ones([2, 4], &device)), within_hop: vec![0, 2] };
-    /// let papers = NodeInput { features: Some(Tensor::ones([1, 8], &device)), within_hop: vec![1, 1] };
-    /// let writes = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
-    /// let input = ModelInput::typed(Arc::new(schema), vec![authors, papers], vec![vec![writes]])?;
-    /// assert_eq!(input.num_seeds_of(NodeTypeId(1)), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn typed(
         schema: Arc<GraphSchema>,
         nodes: Vec<NodeInput<B>>,

@@ -94,16 +94,6 @@ pub struct NetworkOutput {
 }
 
 /// The rows that the output layers, or the pooling before them, read.
-///
-/// ```
-/// use edgecut_trainer::models::{ConvKind, GcnSettings, NetworkConfig, Readout};
-/// let all = NetworkConfig::whole_graphs(ConvKind::Gcn(GcnSettings), 3, 8, 2, 1);
-/// let all = NetworkConfig { batch_norm: false, ..all };
-/// // The output layer reads the 3 features and the 8 columns of the only layer, or only the latter.
-/// assert_eq!(all.num_parameters(), Some((3 * 8 + 8) + ((3 + 8) * 2 + 2)));
-/// let last = NetworkConfig { readout: Readout::Last, ..all };
-/// assert_eq!(last.num_parameters(), Some((3 * 8 + 8) + (8 * 2 + 2)));
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readout {
@@ -178,17 +168,6 @@ impl NetworkConfig {
     }
 
     /// Makes the settings of a network over typed edges with encoders, and an output layer for the nodes of one type.
-    ///
-    /// ```
-    /// use edgecut_graph::NodeTypeId;
-    /// use edgecut_trainer::models::{ConvKind, GraphSchema, NetworkConfig, NetworkOutput, SageSettings};
-    /// let kind = ConvKind::Sage(SageSettings::default());
-    /// let output = NetworkOutput { node_type: NodeTypeId(0), channels: 3 };
-    /// let config = NetworkConfig::typed(kind, GraphSchema::homogeneous(16), output, 8, 1);
-    /// let dense = |fan_in: usize, fan_out: usize| fan_in * fan_out + fan_out;
-    /// // The encoder, the weights of the edges and of the nodes themselves, and the output.
-    /// assert_eq!(config.num_parameters(), Some(dense(16, 8) + 8 * 8 + dense(8, 8) + dense(8, 3)));
-    /// ```
     pub fn typed(
         kind: ConvKind,
         graph: GraphSchema,

@@ -15,18 +15,6 @@ use edgecut_graph::Meta;
 
 /// The settings of a model for several targets and of its training. The parts of the graph have the labels of the targets
 /// together ([`Part::with_labels_together`](edgecut_graph::Part::with_labels_together)), in the same order.
-///
-/// ```
-/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-/// use edgecut_trainer::TrainingConfig;
-/// use edgecut_trainer::models::{ConvKind, SageSettings};
-/// use edgecut_trainer::multi::{MultiTrainingConfig, TargetConfig};
-/// let kind = ConvKind::Sage(SageSettings::default());
-/// let training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
-/// let spend = TargetConfig { weight: 0.5, ..TargetConfig::new("user:spend") };
-/// let config = MultiTrainingConfig { training, targets: vec![TargetConfig::new("user:churn"), spend] };
-/// # let _ = config;
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MultiTrainingConfig {
     /// The settings of the model and its training.

@@ -13,18 +13,6 @@ use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{LabelId, Meta, NodeTypeId, count_distinct_labels, max_classes};
 
 /// The settings of a model for nodes and of its training.
-///
-/// ```
-/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-/// use edgecut_trainer::models::{ConvKind, GcnSettings};
-/// use edgecut_trainer::{NodeTrainingConfig, ScoringConfig, TrainingConfig};
-/// let sampler = SamplerConfig::new(vec![Fanout::All; 2]);
-/// let training = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(ConvKind::Gcn(GcnSettings), sampler) };
-/// let scoring = ScoringConfig { metrics: Some("macro-f1,accuracy".parse()?), ..ScoringConfig::default() };
-/// let config = NodeTrainingConfig { training, scoring };
-/// # let _ = config;
-/// # Ok::<(), String>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NodeTrainingConfig {
     /// The settings of the model and its training.
