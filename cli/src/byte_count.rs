@@ -2,11 +2,6 @@
 
 /// Parses a number of bytes.
 ///
-/// ```
-/// use edgecut_cli::parse_bytes;
-/// assert_eq!((parse_bytes("4GiB"), parse_bytes("500MB"), parse_bytes("1024")), (Ok(4 << 30), Ok(500_000_000), Ok(1024)));
-/// ```
-///
 /// # Errors
 /// Describes the format.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -6,15 +6,6 @@ use clap::Command;
 ///
 /// The libraries write the name of a setting in backticks, because their users set fields. A program replaces it by the
 /// flag: `` `num_neighbors` `` becomes `--num-neighbors`, and `` `metric=accuracy` `` becomes `--metric accuracy`.
-///
-/// ```
-/// use clap::{Arg, Command};
-/// use edgecut_cli::FlagNames;
-/// let command = Command::new("train").arg(Arg::new("lr").long("lr")).arg(Arg::new("time_attr").long("time-attr"));
-/// let flags = FlagNames::new(command, &[("temporal", "time_attr")]);
-/// assert_eq!(flags.written_into("lower `lr`, or see `train help`"), "lower --lr, or see `train help`");
-/// assert_eq!(flags.written_into("set `temporal=last`"), "set --time-attr last");
-/// ```
 #[derive(Clone, Debug)]
 pub struct FlagNames {
     command: Command,

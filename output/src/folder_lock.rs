@@ -17,15 +17,6 @@ const LOCK_FILE: &str = ".edgecut-lock-";
 ///
 /// Nodes of a job may share a folder, so only one process of a job takes it, usually rank 0. On file systems without
 /// locks, and in folders where this process may not create a file, nothing is reserved.
-///
-/// ```
-/// use edgecut_output::FolderLock;
-/// # let dir = tempfile::tempdir()?;
-/// let lock = FolderLock::take(dir.path(), "logs")?;
-/// drop(lock);
-/// FolderLock::take(dir.path(), "logs")?;
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Debug)]
 pub struct FolderLock {
     /// The file and its path; `None` if nothing is reserved.

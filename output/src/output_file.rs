@@ -20,19 +20,6 @@ const MAX_NAMES: usize = 8;
 ///
 /// The file is locked while it is open. [`remove_abandoned`] recognizes the files of killed processes by the missing
 /// lock. The first digits of `RANDOM` are the [`host_tag`], since other machines may not see the lock.
-///
-/// ```
-/// use edgecut_output::OutputFile;
-/// use std::io::Write;
-/// # let dir = tempfile::tempdir()?;
-/// let path = dir.path().join("result.csv");
-/// let output = OutputFile::create(&path)?;
-/// output.file().write_all(b"epoch,loss\n")?;
-/// assert!(!path.exists());
-/// output.commit()?;
-/// assert_eq!(std::fs::read(&path)?, b"epoch,loss\n");
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
@@ -121,15 +108,6 @@ impl Drop for OutputFile {
 }
 
 /// Replaces the content of `path` atomically, by an [`OutputFile`].
-///
-/// ```
-/// use edgecut_output::write_output;
-/// # let dir = tempfile::tempdir()?;
-/// let path = dir.path().join("result.json");
-/// write_output(&path, b"{}")?;
-/// assert_eq!(std::fs::read(&path)?, b"{}");
-/// # Ok::<(), std::io::Error>(())
-/// ```
 ///
 /// # Errors
 /// As [`OutputFile::create`] and [`OutputFile::commit`].

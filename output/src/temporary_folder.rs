@@ -22,16 +22,6 @@ static LIVING: Mutex<Vec<(PathBuf, OwnEntries)>> = Mutex::new(Vec::new());
 /// The folder is locked while its process lives. A folder is removed for a process that has ended if its name has the
 /// [`host_tag`] of this machine and the id of no running process, and if the lock is free. Process ids alone do not tell
 /// containers apart, and locks alone do not tell machines apart.
-///
-/// ```
-/// use edgecut_output::{OwnEntries, TemporaryFolder};
-/// # let parent = tempfile::tempdir()?;
-/// let folder = TemporaryFolder::create(parent.path(), "rows", 0o700, OwnEntries::forms(&["rows-#.npy"]))?;
-/// std::fs::write(folder.dir().join("rows-0.npy"), "")?;
-/// drop(folder);
-/// assert_eq!(std::fs::read_dir(parent.path())?.count(), 0);
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Debug)]
 pub struct TemporaryFolder {
     dir: PathBuf,

@@ -22,12 +22,6 @@ pub(crate) struct Scale {
 
 impl Unit {
     /// Formats a number with four significant digits.
-    ///
-    /// ```
-    /// use edgecut_report::Unit;
-    /// assert_eq!(Unit::Share.format(0.8212), "82.12 %");
-    /// assert_eq!(Unit::Bytes.format(2_961_000.0), "2.961 MB");
-    /// ```
     pub fn format(self, value: f64) -> String {
         let Scale { factor, name } = self.scale(value.abs());
         let number = shown(value * factor);

@@ -68,12 +68,6 @@ pub fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Op
 }
 
 /// Returns the end of an error about an unknown name, which is empty if no known name is near.
-///
-/// ```
-/// use edgecut_settings::suggestion;
-/// assert_eq!(suggestion("itm", ["item"]), " (did you mean item?)");
-/// assert_eq!(suggestion("author", ["item"]), "");
-/// ```
 pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     near_name(name, known).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
 }
