@@ -86,6 +86,63 @@ pub trait SeedTask: Sized + 'static {
     fn evaluator<B: GnnBackend>(setup: Setup<'_, Self, B>) -> Result<Self::Evaluator<B>, TrainError>;
 }
 
+/// Implements the parts of a [`SeedTask`] that follow from a configuration with a [`TrainingConfig`](crate::TrainingConfig): the
+/// settings of the training loop, and the initial model. `$network` is the field of the model's settings that makes the model,
+/// if they do not make it themselves.
+macro_rules! of_training_config {
+    ($($network:ident)?) => {
+        fn fit_config(config: &Self::Config) -> &$crate::fit::FitConfig {
+            &config.training.fit
+        }
+
+        fn init<B: AutodiffGnnBackend>(setup: &Setup<'_, Self, B>) -> Result<Self::Model<B>, $crate::error::ModelError> {
+            let training = &setup.config.training;
+            let mut model = setup.model_config$(.$network)?.init(training.fit.seed, setup.device)?;
+            model.set_precision(training.step.precision);
+            Ok(model)
+        }
+    };
+}
+pub(crate) use of_training_config;
+
+/// Implements the methods of a [`Task`] that return its fields `evaluator` and `embeddings`.
+macro_rules! task_fields {
+    () => {
+        fn evaluator(&self) -> &Self::Evaluator {
+            &self.evaluator
+        }
+
+        fn embeddings(&self) -> &$crate::embeddings::Embeddings {
+            &self.embeddings
+        }
+
+        fn embeddings_mut(&mut self) -> &mut $crate::embeddings::Embeddings {
+            &mut self.embeddings
+        }
+    };
+}
+pub(crate) use task_fields;
+
+/// Implements the methods of a [`Task`] that follow from its [`TrainingLoader`](crate::training_loader::TrainingLoader), the field
+/// `loader`.
+macro_rules! task_loader {
+    () => {
+        fn continue_epoch(
+            &mut self,
+            epoch: u64,
+            before: &[edgecut_dist_loader::EpochSegment],
+            world: &mut ProcessGroup,
+        ) -> Result<(), TrainError> {
+            self.loader.continue_epoch(epoch, before, world)
+        }
+
+        fn sampler(&self) -> Option<&std::sync::Arc<edgecut_dist_sampler::DistNeighborSampler>> {
+            Some(self.loader.whole().sampler())
+        }
+    };
+}
+pub(crate) use task_loader;
+
 /// The data of a task.
 pub trait TaskData {
     /// Returns the graph if its nodes may have embeddings. The default returns `None`.

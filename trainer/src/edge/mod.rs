@@ -23,13 +23,12 @@ pub use predict::{EdgeOutputs, EdgePredictionConfig, predict_edges};
 pub use repeated::count_repeated_edges;
 pub use task::EdgeTask;
 
-use crate::error::{ModelError, TrainError};
-use crate::fit::FitConfig;
+use crate::error::TrainError;
 use crate::model_file::{TaskKind, encoder_settings};
 use crate::models::{EdgeModel, EdgeModelConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use crate::seed_task::{SeedTask, Setup};
+use crate::seed_task::{SeedTask, Setup, of_training_config};
 use config::check_fit;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
@@ -52,18 +51,10 @@ impl SeedTask for EdgePrediction {
     type Training<B: AutodiffGnnBackend> = EdgeTask<B>;
     type Evaluator<B: GnnBackend> = EdgeEvaluator<B>;
 
-    fn fit_config(config: &EdgeTrainingConfig) -> &FitConfig {
-        &config.training.fit
-    }
+    of_training_config!();
 
     fn model_config(graph: &Arc<DistGraph>, config: &EdgeTrainingConfig) -> Result<EdgeModelConfig, TrainError> {
         edge_model_config(graph.part().meta(), config)
-    }
-
-    fn init<B: AutodiffGnnBackend>(setup: &Setup<'_, Self, B>) -> Result<EdgeModel<B>, ModelError> {
-        let mut model = setup.model_config.init(setup.config.training.fit.seed, setup.device)?;
-        model.set_precision(setup.config.training.step.precision);
-        Ok(model)
     }
 
     fn training<B: AutodiffGnnBackend>(setup: Setup<'_, Self, B>) -> Result<EdgeTask<B>, TrainError> {

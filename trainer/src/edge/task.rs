@@ -9,13 +9,14 @@ use crate::error::TrainError;
 use crate::fit::{StepGradients, Task, TrainingEpoch, backward_and_all_reduce, forward_seeds};
 use crate::models::{EdgeModel, EdgeModelConfig, Mode, TargetEdges};
 use crate::objective::{Objective, count_train_labels};
+use crate::seed_task::{task_fields, task_loader};
 use crate::step_options::StepOptions;
 use crate::training_config::TrainingConfig;
 use crate::training_loader::TrainingLoader;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LoaderConfig};
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields, SamplerConfig};
+use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, LoaderConfig};
+use edgecut_dist_sampler::{DistGraph, EdgeFields, SamplerConfig};
 use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
@@ -80,9 +81,8 @@ impl<B: AutodiffGnnBackend> Task<B, EdgeModel<B>> for EdgeTask<B> {
     type Batch = EdgeTensorBatch<B>;
     type Evaluator = EdgeEvaluator<B::InnerBackend>;
 
-    fn evaluator(&self) -> &Self::Evaluator {
-        &self.evaluator
-    }
+    task_fields!();
+    task_loader!();
 
     fn epoch(
         &self,
@@ -94,15 +94,6 @@ impl<B: AutodiffGnnBackend> Task<B, EdgeModel<B>> for EdgeTask<B> {
         let maker = self.maker.clone();
         let batches = loader.epoch_map_from(epoch, first_step, move |batch| maker.make(batch));
         Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
-    }
-
-    fn continue_epoch(
-        &mut self,
-        epoch: u64,
-        before: &[EpochSegment],
-        world: &mut ProcessGroup,
-    ) -> Result<(), TrainError> {
-        self.loader.continue_epoch(epoch, before, world)
     }
 
     fn step(
@@ -117,18 +108,6 @@ impl<B: AutodiffGnnBackend> Task<B, EdgeModel<B>> for EdgeTask<B> {
         let forward = forward_seeds(model, batch, mode, self.step_options.loss.as_ref())?;
         let embedded = Some((&mut self.embeddings, pulled));
         backward_and_all_reduce(model, forward, embedded, &self.step_options, world)
-    }
-
-    fn embeddings(&self) -> &Embeddings {
-        &self.embeddings
-    }
-
-    fn embeddings_mut(&mut self) -> &mut Embeddings {
-        &mut self.embeddings
-    }
-
-    fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
-        Some(self.loader.whole().sampler())
     }
 }
 

@@ -9,6 +9,7 @@ use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::models::{GraphClassifier, Mode};
+use crate::seed_task::task_fields;
 use crate::step_options::StepOptions;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
@@ -91,9 +92,7 @@ where
     type Batch = GraphTensorBatch<B>;
     type Evaluator = GraphEvaluator<B::InnerBackend>;
 
-    fn evaluator(&self) -> &Self::Evaluator {
-        &self.evaluator
-    }
+    task_fields!();
 
     fn epoch(
         &self,
@@ -129,14 +128,6 @@ where
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
         self.step_options.step_gradients(model, batch, mode, world)
-    }
-
-    fn embeddings(&self) -> &Embeddings {
-        &self.embeddings
-    }
-
-    fn embeddings_mut(&mut self) -> &mut Embeddings {
-        &mut self.embeddings
     }
 }
 

@@ -48,11 +48,10 @@ pub use task::LinkTask;
 pub use undeclared_reverse::undeclared_reverses;
 
 use crate::batch_input::BatchOptions;
-use crate::error::{ModelError, TrainError};
-use crate::fit::FitConfig;
+use crate::error::TrainError;
 use crate::model_file::{TaskKind, encoder_settings};
 use crate::models::{LinkModel, LinkModelConfig};
-use crate::seed_task::{SeedTask, Setup};
+use crate::seed_task::{SeedTask, Setup, of_training_config};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use std::sync::Arc;
@@ -73,18 +72,10 @@ impl SeedTask for LinkPrediction {
     type Training<B: AutodiffGnnBackend> = LinkTask<B>;
     type Evaluator<B: GnnBackend> = LinkEvaluator<B>;
 
-    fn fit_config(config: &LinkTrainingConfig) -> &FitConfig {
-        &config.training.fit
-    }
+    of_training_config!();
 
     fn model_config(graph: &Arc<DistGraph>, config: &LinkTrainingConfig) -> Result<LinkModelConfig, TrainError> {
         link_model_config(graph.part().meta(), config)
-    }
-
-    fn init<B: AutodiffGnnBackend>(setup: &Setup<'_, Self, B>) -> Result<LinkModel<B>, ModelError> {
-        let mut model = setup.model_config.init(setup.config.training.fit.seed, setup.device)?;
-        model.set_precision(setup.config.training.step.precision);
-        Ok(model)
     }
 
     fn training<B: AutodiffGnnBackend>(setup: Setup<'_, Self, B>) -> Result<LinkTask<B>, TrainError> {

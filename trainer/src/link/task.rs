@@ -13,14 +13,15 @@ use crate::error::TrainError;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode};
+use crate::seed_task::{task_fields, task_loader};
 use crate::training_loader::TrainingLoader;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{
-    ChangingNegatives, DistLinkNeighborLoader, EdgeSeeds, EpochSegment, LinkConfig, NegativeSources, SharedNegatives,
+    ChangingNegatives, DistLinkNeighborLoader, EdgeSeeds, LinkConfig, NegativeSources, SharedNegatives,
 };
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, NodeFields};
+use edgecut_dist_sampler::{DistGraph, NodeFields};
 use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::Split;
 use std::sync::Arc;
@@ -103,9 +104,8 @@ impl<B: AutodiffGnnBackend> Task<B, LinkModel<B>> for LinkTask<B> {
     type Batch = LinkTensorBatch<B>;
     type Evaluator = LinkEvaluator<B::InnerBackend>;
 
-    fn evaluator(&self) -> &Self::Evaluator {
-        &self.evaluator
-    }
+    task_fields!();
+    task_loader!();
 
     fn prepare_epoch(&mut self, epoch: u64, model: &LinkModel<B>, world: &mut ProcessGroup) -> Result<(), TrainError> {
         match &self.ranked {
@@ -137,15 +137,6 @@ impl<B: AutodiffGnnBackend> Task<B, LinkModel<B>> for LinkTask<B> {
         Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
     }
 
-    fn continue_epoch(
-        &mut self,
-        epoch: u64,
-        before: &[EpochSegment],
-        world: &mut ProcessGroup,
-    ) -> Result<(), TrainError> {
-        self.loader.continue_epoch(epoch, before, world)
-    }
-
     fn step(
         &mut self,
         model: &LinkModel<B>,
@@ -161,18 +152,6 @@ impl<B: AutodiffGnnBackend> Task<B, LinkModel<B>> for LinkTask<B> {
         let mut left_out = [std::mem::take(&mut self.num_left_out)];
         world.all_reduce(&mut left_out, ReduceOp::Sum)?;
         Ok(left_out[0])
-    }
-
-    fn embeddings(&self) -> &Embeddings {
-        &self.embeddings
-    }
-
-    fn embeddings_mut(&mut self) -> &mut Embeddings {
-        &mut self.embeddings
-    }
-
-    fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
-        Some(self.loader.whole().sampler())
     }
 }
 

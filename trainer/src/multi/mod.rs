@@ -14,11 +14,10 @@ pub use target_label::{KnownNodes, TargetLabel};
 pub use task::MultiTask;
 
 use crate::batch_input::BatchOptions;
-use crate::error::{ModelError, TrainError};
-use crate::fit::FitConfig;
+use crate::error::TrainError;
 use crate::model_file::TaskKind;
 use crate::models::{Mode, ModelInput, Network};
-use crate::seed_task::{SeedTask, Setup};
+use crate::seed_task::{SeedTask, Setup, of_training_config};
 use burn::tensor::Tensor;
 use config::{check_fit, heads};
 use edgecut_dist_sampler::DistGraph;
@@ -43,18 +42,10 @@ impl SeedTask for MultiPrediction {
     type Training<B: AutodiffGnnBackend> = MultiTask<B>;
     type Evaluator<B: GnnBackend> = MultiEvaluator<B>;
 
-    fn fit_config(config: &MultiTrainingConfig) -> &FitConfig {
-        &config.training.fit
-    }
+    of_training_config!(network);
 
     fn model_config(graph: &Arc<DistGraph>, config: &MultiTrainingConfig) -> Result<MultiModelConfig, TrainError> {
         multi_model_config(graph, config)
-    }
-
-    fn init<B: AutodiffGnnBackend>(setup: &Setup<'_, Self, B>) -> Result<Network<B>, ModelError> {
-        let mut model = setup.model_config.network.init(setup.config.training.fit.seed, setup.device)?;
-        model.set_precision(setup.config.training.step.precision);
-        Ok(model)
     }
 
     fn training<B: AutodiffGnnBackend>(setup: Setup<'_, Self, B>) -> Result<MultiTask<B>, TrainError> {

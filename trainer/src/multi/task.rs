@@ -13,6 +13,7 @@ use crate::loss::LossSum;
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::{GraphSchema, Mode, ModelInput, Network};
 use crate::objective::count_train_labels;
+use crate::seed_task::task_fields;
 use crate::step_options::StepOptions;
 use crate::training_loader::TrainingLoader;
 use burn::tensor::Tensor;
@@ -154,9 +155,7 @@ impl<B: AutodiffGnnBackend> Task<B, Network<B>> for MultiTask<B> {
     type Batch = Vec<TensorBatch<B>>;
     type Evaluator = MultiEvaluator<B::InnerBackend>;
 
-    fn evaluator(&self) -> &Self::Evaluator {
-        &self.evaluator
-    }
+    task_fields!();
 
     fn epoch(
         &self,
@@ -241,14 +240,6 @@ impl<B: AutodiffGnnBackend> Task<B, Network<B>> for MultiTask<B> {
         let loss = self.loss(model, of_types, &own)?;
         let forward = Forward { loss, start, turn };
         backward_and_all_reduce(model, forward, Some((&mut self.embeddings, pulled)), &self.step_options, world)
-    }
-
-    fn embeddings(&self) -> &Embeddings {
-        &self.embeddings
-    }
-
-    fn embeddings_mut(&mut self) -> &mut Embeddings {
-        &mut self.embeddings
     }
 
     fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {

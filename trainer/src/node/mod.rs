@@ -10,13 +10,12 @@ pub use evaluator::NodeEvaluator;
 pub use task::NodeTask;
 
 use crate::batch_input::BatchOptions;
-use crate::error::{ModelError, TrainError};
-use crate::fit::FitConfig;
+use crate::error::TrainError;
 use crate::model_file::TaskKind;
 use crate::models::{Network, NetworkConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use crate::seed_task::{SeedTask, Setup};
+use crate::seed_task::{SeedTask, Setup, of_training_config};
 use config::{check_fit, check_num_classes};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
@@ -40,9 +39,7 @@ impl SeedTask for NodePrediction {
     type Training<B: AutodiffGnnBackend> = NodeTask<B>;
     type Evaluator<B: GnnBackend> = NodeEvaluator<B>;
 
-    fn fit_config(config: &NodeTrainingConfig) -> &FitConfig {
-        &config.training.fit
-    }
+    of_training_config!();
 
     fn model_config(graph: &Arc<DistGraph>, config: &NodeTrainingConfig) -> Result<NetworkConfig, TrainError> {
         model_config(graph, config)
@@ -50,12 +47,6 @@ impl SeedTask for NodePrediction {
 
     fn check_training_data(graph: &Arc<DistGraph>, world: &mut ProcessGroup) -> Result<(), TrainError> {
         check_num_classes(graph, world)
-    }
-
-    fn init<B: AutodiffGnnBackend>(setup: &Setup<'_, Self, B>) -> Result<Network<B>, ModelError> {
-        let mut model = setup.model_config.init(setup.config.training.fit.seed, setup.device)?;
-        model.set_precision(setup.config.training.step.precision);
-        Ok(model)
     }
 
     fn training<B: AutodiffGnnBackend>(setup: Setup<'_, Self, B>) -> Result<NodeTask<B>, TrainError> {

@@ -9,13 +9,14 @@ use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::{GraphSchema, Mode, NodeClassifier};
 use crate::objective::{Objective, count_train_labels};
+use crate::seed_task::{task_fields, task_loader};
 use crate::step_options::StepOptions;
 use crate::training_loader::TrainingLoader;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{DistNeighborLoader, EpochSegment, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
+use edgecut_dist_loader::{DistNeighborLoader, Seeds};
+use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
@@ -91,9 +92,8 @@ where
     type Batch = TensorBatch<B>;
     type Evaluator = NodeEvaluator<B::InnerBackend>;
 
-    fn evaluator(&self) -> &Self::Evaluator {
-        &self.evaluator
-    }
+    task_fields!();
+    task_loader!();
 
     fn epoch(
         &self,
@@ -107,15 +107,6 @@ where
         Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
     }
 
-    fn continue_epoch(
-        &mut self,
-        epoch: u64,
-        before: &[EpochSegment],
-        world: &mut ProcessGroup,
-    ) -> Result<(), TrainError> {
-        self.loader.continue_epoch(epoch, before, world)
-    }
-
     fn step(
         &mut self,
         model: &M,
@@ -124,18 +115,6 @@ where
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
         self.step_options.step_with_embeddings(model, &mut self.embeddings, batch, mode, &self.device, world)
-    }
-
-    fn embeddings(&self) -> &Embeddings {
-        &self.embeddings
-    }
-
-    fn embeddings_mut(&mut self) -> &mut Embeddings {
-        &mut self.embeddings
-    }
-
-    fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
-        Some(self.loader.whole().sampler())
     }
 }
 
