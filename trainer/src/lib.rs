@@ -28,6 +28,7 @@ mod edge_type_name;
 mod embeddings;
 mod error;
 mod fit;
+mod floats;
 mod gather;
 mod gradient_sum;
 pub mod gradients;

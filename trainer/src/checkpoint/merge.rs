@@ -1,7 +1,7 @@
 //! The state of a rank, put together from the states of another number of ranks.
 
-use super::floats::Floats;
 use super::rank_state::{RankState, StoredBest, StoredModel, StoredShard};
+use crate::floats::Floats;
 use edgecut_dist_sampler::ShardValues;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The state of a rank between two steps.
 
-use super::floats::Floats;
 use crate::embeddings::EmbeddingShards;
+use crate::floats::Floats;
 use crate::loss::SeedTotals;
 use crate::optimizer::optimizer_state::OptimizerState;
 use edgecut_dist_loader::EpochSegment;
@@ -29,7 +29,7 @@ pub(crate) struct RankState {
     pub(crate) segments: Vec<EpochSegment>,
     /// The parameters and statistics of the model.
     pub(crate) parameters: Floats,
-    pub(crate) optimizer: StoredOptimizer,
+    pub(crate) optimizer: OptimizerState,
     /// The number of steps of the optimizer.
     pub(crate) steps_done: u64,
     pub(crate) plateau: Plateau,
@@ -47,25 +47,6 @@ pub(crate) struct RankState {
     /// earlier versions lack them.
     #[serde(skip)]
     pub(crate) averages: Floats,
-}
-
-/// The state of an optimizer.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StoredOptimizer {
-    steps: Vec<u64>,
-    values: Floats,
-}
-
-impl From<OptimizerState> for StoredOptimizer {
-    fn from(state: OptimizerState) -> Self {
-        Self { steps: state.steps, values: Floats(state.values) }
-    }
-}
-
-impl From<StoredOptimizer> for OptimizerState {
-    fn from(stored: StoredOptimizer) -> Self {
-        Self { steps: stored.steps, values: stored.values.0 }
-    }
 }
 
 /// The state of a learning rate that falls when the metric stops rising.
@@ -160,7 +141,7 @@ mod tests {
             position: Position { epoch: 3, step: 7, steps: 67 },
             segments: vec![EpochSegment { world_size: 2, num_groups: 1, num_steps: 9, steps: 7 }],
             parameters: Floats(vec![0.1, 1e30]),
-            optimizer: OptimizerState { steps: vec![0, 5], values: vec![0.3] }.into(),
+            optimizer: OptimizerState { steps: vec![0, 5], values: Floats(vec![0.3]) },
             steps_done: 60,
             plateau: Plateau { best: f64::NEG_INFINITY, num_worse: 1, factor: 0.1 },
             accumulated: StoredGradients { num_steps: 1, sum: Floats(vec![2.5]), weight: 0.1 },

@@ -120,7 +120,7 @@ impl<S> Progress<S> {
             segments: segments.collect(),
             parameters: Floats(flatten_parameters(model)),
             averages: Floats(self.averaged.values().to_vec()),
-            optimizer: optimizer.state(model).into(),
+            optimizer: optimizer.state(model),
             steps_done: self.steps_done,
             plateau: self.lr.plateau(),
             accumulated: self.accumulated.stored(),

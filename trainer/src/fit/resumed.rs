@@ -47,7 +47,7 @@ impl<C: ModelSettings, T> Resumed<'_, C, T> {
         T: Task<B, M>,
     {
         let parameters = std::mem::take(&mut stored.parameters).0;
-        let moments = std::mem::take(&mut stored.optimizer).into();
+        let moments = std::mem::take(&mut stored.optimizer);
         let shards: Vec<ShardState> = std::mem::take(&mut stored.embeddings).into_iter().map(Into::into).collect();
         progress.restore(stored, parameters.len());
         if let Some(best) = &mut progress.best {

@@ -3,6 +3,7 @@
 //! burn keeps the state of each parameter under an id that is random in each process, so its records are useless in
 //! another process.
 
+use crate::floats::Floats;
 use crate::optimizer::AnyOptimizer;
 use burn::module::{AutodiffModule, ModuleVisitor, Param};
 use burn::optim::adaptor::OptimizerAdaptor;
@@ -14,18 +15,19 @@ use burn::optim::{
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use edgecut_gnn::ops::host_values;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The records of burn by the id of the parameter.
 type RecordsOf<O, M, B> = <OptimizerAdaptor<O, M, B> as Optimizer<M, B>>::Record;
 
-/// The state of an optimizer.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The state of an optimizer, as checkpoints store it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OptimizerState {
     /// For each trained parameter, the number of steps that its state counts; 0 if it has no state.
     pub(crate) steps: Vec<u64>,
     /// The tensors of the parameters with a state, one after the other.
-    pub(crate) values: Vec<f32>,
+    pub(crate) values: Floats,
 }
 
 /// The error for a state that belongs to another model or optimizer.
@@ -164,7 +166,7 @@ where
                 return;
             }
             let steps = match self.records.remove(&param.id) {
-                Some(record) => O::flatten(record.into_state::<D>(), &param.val().inner(), &mut self.state.values),
+                Some(record) => O::flatten(record.into_state::<D>(), &param.val().inner(), &mut self.state.values.0),
                 None => 0,
             };
             self.state.steps.push(steps);
@@ -217,7 +219,7 @@ where
         // The records of a new optimizer are empty.
         records: optimizer.to_record(),
         steps: state.steps.iter(),
-        values: &state.values,
+        values: &state.values.0,
         fits: true,
     };
     model.visit(&mut visitor);
@@ -259,7 +261,7 @@ mod tests {
             [(OptimizerKind::Adam, None), (OptimizerKind::AdamW, None), (sgd, Some(0.9)), (sgd, Some(0.0))]
         {
             let mut optimizer = Optimizer::new(kind, momentum, 0.01);
-            assert!(optimizer.state(&model()).values.is_empty(), "nothing before the first step");
+            assert!(optimizer.state(&model()).values.0.is_empty(), "nothing before the first step");
             let half = steps(model(), &mut optimizer, 0..3);
             let state = optimizer.state(&half);
             let parameters = flatten_parameters(&half);
@@ -277,8 +279,8 @@ mod tests {
         let trained = steps(model(), &mut optimizer, 0..1);
         let state = optimizer.state(&trained);
         let mut longer = state.clone();
-        longer.values.push(0.0);
-        let shorter = OptimizerState { values: state.values[1..].to_vec(), ..state.clone() };
+        longer.values.0.push(0.0);
+        let shorter = OptimizerState { values: Floats(state.values.0[1..].to_vec()), ..state.clone() };
         let fewer = OptimizerState { steps: vec![1], ..state };
         for wrong in [longer, shorter, fewer] {
             let refused = Optimizer::new(OptimizerKind::Adam, None, 0.0).with_state(&trained, &wrong).err();
