@@ -1,5 +1,7 @@
 //! Names that are close to a misspelled one.
 
+use strsim::osa_distance;
+
 /// Beginnings of words that reverse their meaning.
 const NEGATIONS: [&str; 7] = ["un", "non", "dis", "de", "in", "a", "anti"];
 /// Words that reverse the meaning of a name.
@@ -104,9 +106,8 @@ enum Opposition {
 }
 
 /// Compares the words of two plain names.
-fn opposition(one: &[char], other: &[char]) -> Opposition {
-    let [one, other]: [String; 2] = [one, other].map(|name| name.iter().collect());
-    let [(ours, is_negated), (theirs, other_is_negated)] = [meaning(&one), meaning(&other)];
+fn opposition(one: &str, other: &str) -> Opposition {
+    let [(ours, is_negated), (theirs, other_is_negated)] = [meaning(one), meaning(other)];
     if is_negated != other_is_negated && ours == theirs {
         return Opposition::Exact;
     }
@@ -150,47 +151,28 @@ fn differ_in_digits(one: &str, other: &str) -> bool {
 }
 
 /// Returns the letters of a name in one case, with one sign in place of all separators.
-fn plain(name: &str) -> Vec<char> {
+fn plain(name: &str) -> String {
     name.chars().flat_map(char::to_lowercase).map(|c| if matches!(c, '-' | ' ' | '.') { '_' } else { c }).collect()
 }
 
 /// Returns the number of letters that differ between two names, where swapped neighbors count once, or `None` for names that
 /// are not near.
-fn distance(one: &[char], other: &[char]) -> Option<usize> {
-    let shorter = one.len().min(other.len());
+fn distance(one: &str, other: &str) -> Option<usize> {
+    let shorter = one.chars().count().min(other.chars().count());
     // One letter in three, so that names of one or two letters are near to nothing.
-    let limit = shorter / 3;
-    let is_extended = shorter >= 3 && (starts_word(one, other) || starts_word(other, one));
-    let mut before = vec![0; other.len() + 1];
-    let mut last: Vec<usize> = (0..=other.len()).collect();
-    for (row, letter) in one.iter().enumerate() {
-        let mut next = vec![row + 1];
-        for (column, wanted) in other.iter().enumerate() {
-            let replaced = last[column] + usize::from(letter != wanted);
-            let mut least = replaced.min(last[column + 1] + 1).min(next[column] + 1);
-            let is_swapped =
-                row > 0 && column > 0 && one[row - 1] == *wanted && other[column - 1] == *letter && letter != wanted;
-            if is_swapped {
-                least = least.min(before[column - 1] + 1);
-            }
-            next.push(least);
-        }
-        before = std::mem::replace(&mut last, next);
-    }
-    let found = last[other.len()];
-    if found <= limit.min(3) {
+    let limit = (shorter / 3).min(3);
+    let found = osa_distance(one, other);
+    if found <= limit {
         return Some(found);
     }
-    is_extended.then_some(limit.min(3) + 1)
+    let is_extended = shorter >= 3 && (is_end_word(one, other) || is_end_word(other, one));
+    is_extended.then_some(limit + 1)
 }
 
 /// Returns true if a name is the first or the last word of a longer one.
-fn starts_word(name: &[char], longer: &[char]) -> bool {
-    longer.len() > name.len() && {
-        let is_start = longer.starts_with(name) && longer[name.len()] == '_';
-        let is_end = longer.ends_with(name) && longer[longer.len() - name.len() - 1] == '_';
-        is_start || is_end
-    }
+fn is_end_word(name: &str, longer: &str) -> bool {
+    let is_first = longer.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+    is_first || longer.strip_suffix(name).is_some_and(|rest| rest.ends_with('_'))
 }
 
 #[cfg(test)]
