@@ -3,7 +3,7 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
-use edgecut_settings::near_name;
+use edgecut_settings::{listed, near_name};
 use std::error::Error as _;
 use std::ffi::OsString;
 
@@ -65,12 +65,10 @@ fn tip_for_argument(argument: &str, program: &Command, command: &Command, words:
     };
     let others: Vec<&str> =
         program.get_subcommands().filter(|other| has_flag(other, name)).map(Command::get_name).collect();
-    let commands = match &others[..] {
-        [] => return near_flag(name, command).map(|flag| format!("did you mean --{flag}?")),
-        [only] => (*only).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    };
-    Some(format!("--{name} is a flag of {commands}"))
+    if others.is_empty() {
+        return near_flag(name, command).map(|flag| format!("did you mean --{flag}?"));
+    }
+    Some(format!("--{name} is a flag of {}", listed(&others, "and")))
 }
 
 /// Returns the flag that a word with one dash means. The parser takes the word for several flags of one letter.

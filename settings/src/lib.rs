@@ -46,7 +46,7 @@ pub use checks::{at_least_1, at_least_1_long, below_1, in_range, not_negative, p
 pub use flag::Flag;
 pub use flag_value::{FlagValue, Shape};
 pub use named::Named;
-pub use near_names::{near_name, suggestion, unknown};
+pub use near_names::{listed, near_name, suggestion, unknown};
 pub use serde_json::{Map, Value};
 pub use settings::{Field, Settings};
 pub use words::{Word, unknown_word};

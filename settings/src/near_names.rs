@@ -82,15 +82,15 @@ pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> S
 /// ```
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     let hint = suggestion(name, known.iter().copied());
-    format!("unknown {what} {name:?}{hint}: expected {}", one_of(known))
+    format!("unknown {what} {name:?}{hint}: expected {}", listed(known, "or"))
 }
 
-/// Joins words as in `mean, sum or max`.
-fn one_of(words: &[&str]) -> String {
+/// Joins words as in `mean, sum or max`, with the word `conjunction` before the last one.
+pub fn listed(words: &[&str], conjunction: &str) -> String {
     match words {
         [] => String::new(),
         [only] => (*only).to_owned(),
-        [others @ .., last] => format!("{} or {last}", others.join(", ")),
+        [others @ .., last] => format!("{} {conjunction} {last}", others.join(", ")),
     }
 }
 

@@ -5,6 +5,7 @@ mod args;
 mod checkpoint_mirror;
 mod class_names;
 mod cli;
+mod distinct;
 mod exit;
 mod id_map_file;
 mod job;

@@ -1,5 +1,6 @@
 //! The flags of the model's convolution, which come from the registry of convolutions.
 
+use crate::distinct::distinct;
 use crate::settings::model_settings::Setting;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
@@ -90,14 +91,7 @@ impl<M: ModelChoice> ConvArgs<M> {
 
     /// Returns all names of models.
     fn names() -> Vec<&'static ModelName> {
-        let mut names: Vec<&ModelName> = Vec::new();
-        for form in M::FORMS {
-            for name in ConvKind::model_names(*form) {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-        }
+        let mut names = distinct(M::FORMS.iter().flat_map(|form| ConvKind::model_names(*form)));
         names.extend(M::WITHOUT_CONVOLUTION);
         names
     }

@@ -1,5 +1,6 @@
 //! The epochs of a run: a line for each, and a table at the end.
 
+use crate::distinct::distinct;
 use crate::progress::named_values::NamedValues;
 use crate::progress::of_fold;
 use crate::progress::reporter::{EpochText, number};
@@ -98,12 +99,7 @@ pub(super) fn epoch_table(rows: &[EpochRow], best_epoch: u64) -> Option<String> 
     }
     let has_accuracy = rows.iter().any(|row| row.train_acc.is_some());
     // Epochs without validation have only the metric that selects the best one.
-    let mut metrics: Vec<&MetricName> = Vec::new();
-    for (metric, _) in rows.iter().flat_map(|row| row.metrics.iter()) {
-        if !metrics.contains(&metric) {
-            metrics.push(metric);
-        }
-    }
+    let metrics = distinct(rows.iter().flat_map(|row| row.metrics.iter()).map(|(metric, _)| metric));
     let mut head = vec![String::new(), "epoch".into(), "loss".into()];
     head.extend(has_accuracy.then(|| "train accuracy".to_owned()));
     head.extend(metrics.iter().map(|metric| format!("valid {metric}")));

@@ -3,6 +3,7 @@
 use super::labels::{capitalized, label_of};
 use super::metric_name::MetricName;
 use super::run::{Epoch, Run, SlowStep, number_of};
+use crate::distinct::distinct;
 use edgecut_report::{
     Axis, Bar, Column, Matrix, Page, Series, Unit, bars, columns, definitions, escaped, folded, lines, matrix, shown,
     table,
@@ -64,15 +65,10 @@ fn by_run(runs: &[&Run], pairs_of: impl Fn(&Run) -> Vec<(String, String)>) -> St
         return definitions(&pairs_of(run));
     }
     let of_runs: Vec<Vec<(String, String)>> = runs.iter().map(|run| pairs_of(run)).collect();
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in of_runs.iter().flatten() {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
+    let names = distinct(of_runs.iter().flatten().map(|(name, _)| name));
     let mut rows = vec![std::iter::once(String::new()).chain(runs.iter().map(|run| run.name.clone())).collect()];
     for name in names {
-        let mut row = vec![name.to_owned()];
+        let mut row = vec![name.clone()];
         for pairs in &of_runs {
             let value = pairs.iter().find(|(other, _)| other == name);
             row.push(value.map_or_else(String::new, |(_, value)| value.clone()));
@@ -100,13 +96,7 @@ fn head_of(runs: &[&Run], cells: &[&str]) -> Vec<String> {
 
 fn curves(runs: &[&Run]) -> Vec<String> {
     let mut found = vec![curve(runs, "Training loss", Unit::Number, None, |run| run.points("loss"))];
-    let mut metrics: Vec<&str> = Vec::new();
-    for name in runs.iter().flat_map(|run| run.metrics()) {
-        if !metrics.contains(&name) {
-            metrics.push(name);
-        }
-    }
-    for name in metrics {
+    for name in distinct(runs.iter().flat_map(|run| run.metrics())) {
         let metric = MetricName::of(name);
         let title = format!("Validation {}", metric.label());
         found.push(curve(runs, &title, metric.unit(), Some(name), |run| run.points_of_metric(name)));

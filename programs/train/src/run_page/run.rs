@@ -2,6 +2,7 @@
 
 use super::labels::{capitalized, decision_words, label_of, positive_class_name};
 use super::metric_name::MetricName;
+use crate::distinct::distinct;
 use anyhow::{Context, bail};
 use edgecut_report::{Unit, shown};
 use edgecut_trainer::metrics::Decision;
@@ -247,16 +248,9 @@ impl Run {
 
     /// Returns the names of the metrics on the validation data, the one that selects the best epoch first.
     pub(super) fn metrics(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = vec![self.metric()];
-        for epoch in &self.epochs {
-            let metrics = epoch.fields.get(VALID_METRICS).and_then(Value::as_object);
-            for name in metrics.into_iter().flat_map(Map::keys) {
-                if !names.contains(&name.as_str()) {
-                    names.push(name);
-                }
-            }
-        }
-        names
+        let of_epochs = self.epochs.iter().filter_map(|epoch| epoch.fields.get(VALID_METRICS)?.as_object());
+        let of_epochs = of_epochs.flat_map(Map::keys).map(String::as_str);
+        distinct(std::iter::once(self.metric()).chain(of_epochs))
     }
 
     /// Returns the best epoch; `None` without epochs, and for a cross-validation, which has one per fold.
@@ -336,17 +330,13 @@ impl Run {
             splits = vec![("Validation", values_by_metric(None, metrics))];
         }
         let first = self.result.get("metric").and_then(Value::as_str).unwrap_or_else(|| self.metric());
-        let mut metrics = vec![MetricName::of(first)];
-        for (metric, _) in splits.iter().flat_map(|(_, scores)| scores) {
-            if !metrics.contains(metric) {
-                metrics.push(metric.clone());
-            }
-        }
+        let first = MetricName::of(first);
+        let others = splits.iter().flat_map(|(_, scores)| scores).map(|(metric, _)| metric);
         let mut pairs = Vec::new();
-        for metric in metrics {
-            let of_class = self.end_of_name(&metric);
+        for metric in distinct(std::iter::once(&first).chain(others)) {
+            let of_class = self.end_of_name(metric);
             for (split, scores) in &splits {
-                if let Some((_, value)) = scores.iter().find(|(other, _)| *other == metric) {
+                if let Some((_, value)) = scores.iter().find(|(other, _)| other == metric) {
                     pairs.push((format!("{split} {}{of_class}", metric.label()), metric.shown(Some(*value))));
                 }
             }

@@ -1,6 +1,7 @@
 //! The scores that runs can be ranked by: values of one metric, measured in the same way.
 
 use super::Run;
+use crate::distinct::distinct;
 
 /// The flags that decide about the score itself. Runs with different values of them measure different things.
 const OF_EVALUATION: [&str; 6] = ["eval-negatives", "label", "metric", "positive-class", "rank", "target"];
@@ -11,13 +12,8 @@ const OF_EVALUATION: [&str; 6] = ["eval-negatives", "label", "metric", "positive
 /// Names a flag of the evaluation with several values.
 pub(super) fn check_same_evaluation(runs: &[Vec<(String, String)>]) -> Result<(), String> {
     for flag in OF_EVALUATION {
-        let mut values: Vec<&str> = Vec::new();
-        for (_, value) in runs.iter().flatten().filter(|(name, _)| name == flag) {
-            let value = selecting(value);
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
+        let given = runs.iter().flatten().filter(|(name, _)| name == flag);
+        let values = distinct(given.map(|(_, value)| selecting(value)));
         if values.len() > 1 {
             return Err(format!(
                 "--set {flag}: scores with --{flag} {} cannot be compared, so the runs would have no order: give all runs the \
@@ -36,13 +32,7 @@ fn selecting(value: &str) -> &str {
 
 /// Returns the metrics of the scores, each once.
 pub(super) fn metrics(runs: &[Run]) -> Vec<&str> {
-    let mut metrics: Vec<&str> = Vec::new();
-    for scores in runs.iter().filter_map(|run| run.scores.as_ref()) {
-        if !metrics.contains(&scores.metric.as_str()) {
-            metrics.push(&scores.metric);
-        }
-    }
-    metrics
+    distinct(runs.iter().filter_map(|run| Some(run.scores.as_ref()?.metric.as_str())))
 }
 
 /// Returns the error of runs that have no order because their scores are values of different metrics.

@@ -30,6 +30,7 @@ use edgecut_cluster::{Cluster, ProcessGroup, Termination};
 use edgecut_dist_sampler::{DistGraph, SamplerConfig};
 use edgecut_gnn::ops::Precision;
 use edgecut_gpu::Resolved;
+use edgecut_settings::listed;
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
@@ -374,10 +375,7 @@ fn help_of<T: TaskProgram>() -> String {
 /// Returns the names of the commands, for sentences.
 pub(crate) fn names() -> String {
     let names: Vec<&str> = TASKS.iter().map(|task| task.name).collect();
-    match names.split_last() {
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
-    }
+    listed(&names, "or")
 }
 
 macro_rules! tasks {
