@@ -278,13 +278,4 @@ mod tests {
         assert_eq!(train(0.0), values(&decoder.decode(rows(), 0.9, Mode::Eval)));
         assert_ne!(train(0.9), train(0.0));
     }
-
-    #[test]
-    fn an_unknown_decoder_is_named_with_all_kinds() {
-        let why = "cosine".parse::<EdgeDecoderKind>().expect_err("there is no such decoder");
-        assert_eq!(why, "unknown decoder \"cosine\": expected mlp, dot or bilinear");
-        for &kind in EdgeDecoderKind::ALL {
-            assert_eq!(kind.to_string().parse(), Ok(kind));
-        }
-    }
 }

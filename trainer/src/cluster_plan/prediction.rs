@@ -3,8 +3,8 @@
 use super::queueing::seconds_per_customer;
 use super::{BatchProfile, ClusterShape};
 use edgecut_cluster::AllReduceCost;
+use edgecut_settings::words;
 use serde::Serialize;
-use std::fmt::{self, Display};
 
 /// The predicted cost of a training on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -68,16 +68,7 @@ pub enum Bound {
     Memory,
 }
 
-impl Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Compute => "compute",
-            Self::Bandwidth => "bandwidth",
-            Self::Latency => "latency",
-            Self::Memory => "memory",
-        })
-    }
-}
+words!(Bound, "bound", Compute = "compute", Bandwidth = "bandwidth", Latency = "latency", Memory = "memory");
 
 /// The times of work that follows each other.
 #[derive(Clone, Copy, Debug)]

@@ -275,13 +275,4 @@ mod tests {
         let result = CrossValidationResult::new(Protocol::BestMeanEpoch, metric, vec![0.7, 0.9], vec![1, 1]);
         assert!((result.mean - 0.8).abs() < 1e-12 && (result.deviation - 0.1).abs() < 1e-12);
     }
-
-    #[test]
-    fn words_go_there_and_back() {
-        for protocol in [Protocol::Validation, Protocol::BestMeanEpoch] {
-            assert_eq!(protocol.to_string().parse(), Ok(protocol));
-            assert_eq!(serde_json::to_value(protocol).expect("JSON"), protocol.to_string());
-        }
-        assert!("honest".parse::<Protocol>().is_err());
-    }
 }

@@ -1,7 +1,7 @@
 //! The Huber loss.
 
 use super::numbers::Numbers;
-use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
+use super::{Loss, LossSettings, LossSum, Target, TargetError};
 use burn::tensor::Tensor;
 use edgecut_gnn::ops::GnnBackend;
 
@@ -25,10 +25,6 @@ impl Loss for Huber {
         } else {
             Err(format!("`delta` {delta} of the loss huber is not a finite number above 0"))
         }
-    }
-
-    fn outputs(&self, targets: OutputKind) -> Option<OutputKind> {
-        targets.as_numbers()
     }
 
     fn default_metric(&self) -> &'static str {

@@ -50,8 +50,10 @@ pub trait Loss: Clone + fmt::Debug + PartialEq + Into<AnyLoss> {
     fn with_settings(settings: &mut LossSettings) -> Result<Self, String>;
 
     /// Returns the meaning of the outputs that are compared with targets of a kind; `None` if the loss does not apply to
-    /// such targets.
-    fn outputs(&self, targets: OutputKind) -> Option<OutputKind>;
+    /// such targets. By default, it applies to numbers.
+    fn outputs(&self, targets: OutputKind) -> Option<OutputKind> {
+        targets.as_numbers()
+    }
 
     /// Returns the number of outputs for a seed, whose meaning is `outputs`.
     fn num_outputs(&self, outputs: OutputKind) -> usize {

@@ -1,7 +1,7 @@
 //! The mean squared error.
 
 use super::numbers::Numbers;
-use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
+use super::{Loss, LossSettings, LossSum, Target, TargetError};
 use burn::tensor::Tensor;
 use edgecut_gnn::ops::GnnBackend;
 
@@ -16,10 +16,6 @@ impl Loss for MeanSquaredError {
 
     fn with_settings(_settings: &mut LossSettings) -> Result<Self, String> {
         Ok(Self)
-    }
-
-    fn outputs(&self, targets: OutputKind) -> Option<OutputKind> {
-        targets.as_numbers()
     }
 
     fn default_metric(&self) -> &'static str {

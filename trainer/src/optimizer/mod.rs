@@ -119,19 +119,6 @@ mod tests {
         assert!((moved - expected).abs() < 1e-3 * expected, "moved by {moved} instead of {expected}");
     }
 
-    #[test]
-    fn the_penalty_is_added_to_gradients() {
-        let device = Default::default();
-        let mut layer = Dense::<Grad>::new(1, 1, &mut WeightInit::new(0), &device);
-        layer.weight = Param::from_tensor(Tensor::from_data([[2.0]], &device));
-        let loss = layer.weight.val().sum().mul_scalar(-1.0);
-        let gradients = GradientsParams::from_grads(loss.backward(), &layer);
-        // -1 + 0.75 * 2 is positive: the weight falls.
-        let layer = adam::<Grad, _>(0.75).step(0.5, layer, gradients);
-        let weight = layer.weight.val().into_scalar();
-        assert!((weight - 1.5).abs() < 1e-5, "{weight}");
-    }
-
     /// Takes four steps from fixed values with fixed gradients. torch 2.4.1 gives the expected values.
     fn check(kind: (OptimizerKind, Option<f64>), weight_decay: f64, max_norm: Option<f64>, expected: [f32; 3]) {
         let device = Default::default();

@@ -13,9 +13,5 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     is_of_class: false,
     needs: "numbers",
     accepts: |outputs| matches!(outputs, OutputKind::Numbers(_)),
-    start: |outputs| ErrorSums::state(outputs, mean_absolute_error),
+    start: |outputs| ErrorSums::state(outputs, |columns| ErrorSums::total(columns, |column| column.absolute)),
 };
-
-fn mean_absolute_error(columns: &[ErrorSums]) -> Option<f64> {
-    ErrorSums::total(columns, |column| column.absolute)
-}
