@@ -4,8 +4,8 @@ pub(crate) use edgecut_cluster::OTHER_RANK_FAILED;
 use edgecut_cluster::{RanksEnd, STATE_STORED};
 use edgecut_gpu::DeviceError;
 use edgecut_trainer::TrainError;
-use std::fmt;
 use std::os::unix::process::ExitStatusExt;
+use thiserror::Error;
 
 /// The exit status of an error in this process.
 pub(crate) const ERROR: u8 = 1;
@@ -15,19 +15,23 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// The error of invalid or contradictory flags.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
 /// An error that another rank caused.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub(crate) struct OtherRankFailed(pub(crate) String);
 
 /// The context of an error that is printed already, by this process or by another rank to the same terminal.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("printed already")]
 pub(crate) struct Printed;
 
 /// The end of a run by SIGTERM after it has written a checkpoint. The reporter has already told the user.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("stopped by SIGTERM, after a checkpoint")]
 pub(crate) struct Stopped;
 
 /// Returns the exit status for `error`.
@@ -59,33 +63,3 @@ pub(crate) fn code_of_ranks(end: RanksEnd) -> u8 {
         }
     }
 }
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
-
-impl fmt::Display for OtherRankFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for OtherRankFailed {}
-
-impl fmt::Display for Printed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("printed already")
-    }
-}
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("stopped by SIGTERM, after a checkpoint")
-    }
-}
-
-impl std::error::Error for Stopped {}
