@@ -75,11 +75,6 @@ pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> S
 }
 
 /// Returns an error about an unknown word, with the word that is probably meant and all known words.
-///
-/// ```
-/// use edgecut_settings::unknown;
-/// assert_eq!(unknown("rule", "plian", &["plain", "fast"]), "unknown rule \"plian\" (did you mean plain?): expected plain or fast");
-/// ```
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     let hint = suggestion(name, known.iter().copied());
     format!("unknown {what} {name:?}{hint}: expected {}", listed(known, "or"))

@@ -92,17 +92,6 @@ pub(crate) fn read_together<B: Backend>(pieces: Vec<Tensor<B, 1>>) -> Vec<f32> {
 ///
 /// # Errors
 /// [`FlatLengthError`] if the length differs.
-///
-/// ```
-/// use burn::backend::{Autodiff, NdArray};
-/// use edgecut_trainer::gradients::{flatten_gradients, unflatten_gradients};
-/// use edgecut_gnn::nn::{Dense, WeightInit};
-/// let layer = Dense::<Autodiff<NdArray>>::new(3, 2, &mut WeightInit::new(42), &Default::default());
-/// let values: Vec<f32> = (0..8).map(|n| n as f32).collect();
-/// let gradients = unflatten_gradients(&layer, &values)?;
-/// assert_eq!(flatten_gradients(&layer, gradients), values);
-/// # Ok::<(), edgecut_trainer::gradients::FlatLengthError>(())
-/// ```
 pub fn unflatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(
     module: &M,
     flat: &[f32],
@@ -159,17 +148,6 @@ pub fn flatten_parameters<B: Backend, M: Module<B>>(module: &M) -> Vec<f32> {
 ///
 /// # Errors
 /// [`FlatLengthError`] if the length differs.
-///
-/// ```
-/// use burn::backend::{Autodiff, NdArray};
-/// use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
-/// use edgecut_gnn::nn::{Dense, WeightInit};
-/// let layer = Dense::<Autodiff<NdArray>>::new(3, 2, &mut WeightInit::new(42), &Default::default());
-/// let layer = load_parameters(layer, &[0.5; 8])?;
-/// assert_eq!(flatten_parameters(&layer), [0.5; 8]);
-/// assert_eq!(load_parameters(layer, &[0.5]).unwrap_err().to_string(), "1 values for a model with 8 parameters");
-/// # Ok::<(), edgecut_trainer::gradients::FlatLengthError>(())
-/// ```
 pub fn load_parameters<B: Backend, M: Module<B>>(module: M, flat: &[f32]) -> Result<M, FlatLengthError> {
     struct Load<'a>(&'a [f32]);
     impl<B: Backend> ModuleMapper<B> for Load<'_> {

@@ -246,21 +246,6 @@ impl<B: GnnBackend> AnyLinkDecoder<B> {
     /// # Shapes
     /// - `rows`: `[edges * num, channels]`, the rows of the first edge first
     /// - output: `[edges, num]`
-    ///
-    /// ```
-    /// use edgecut_gnn::Cpu;
-    /// use burn::tensor::{Tensor, TensorData};
-    /// use edgecut_gnn::nn::{AnyLinkDecoder, DecoderKind, Dot, EdgeEnd, LinkDecoderShape, WeightInit};
-    /// let device = Default::default();
-    /// let shape = LinkDecoderShape { edge_types: 1, channels: 2 };
-    /// let decoder = AnyLinkDecoder::<Cpu>::new(DecoderKind::Dot(Dot {}), shape, &mut WeightInit::new(0), &device);
-    /// let sources = Tensor::from_data([[1.0, 2.0]], &device);
-    /// let destinations = Tensor::from_data([[3.0, 1.0], [0.0, 1.0]], &device);
-    /// let queries = decoder.query(sources, &[0], EdgeEnd::Destination);
-    /// let expected = TensorData::from([[5.0f32, 2.0]]);
-    /// assert_eq!(decoder.score_own(&queries, destinations.clone()).into_data(), expected);
-    /// assert_eq!(decoder.score_all(&queries, destinations).into_data(), expected);
-    /// ```
     pub fn score_own(&self, queries: &LinkQueries<B>, rows: Tensor<B, 2>) -> Tensor<B, 2> {
         let LinkQueries { values, compared } = queries;
         let [edges, width] = values.dims();

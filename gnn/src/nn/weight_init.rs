@@ -46,16 +46,6 @@ impl WeightInit {
 
     /// Returns the number of values in the tensors of the model that `make` makes, including running statistics, or
     /// `None` if their bytes cannot be addressed. It allocates none of them.
-    ///
-    /// ```
-    /// use edgecut_gnn::Cpu;
-    /// use edgecut_gnn::nn::{Dense, WeightInit};
-    /// let count = |width| WeightInit::count(|init| {
-    ///     Dense::<Cpu>::new(width, 8, init, &Default::default());
-    /// });
-    /// assert_eq!(count(16), Some(16 * 8 + 8));
-    /// assert_eq!(count(usize::MAX), None);
-    /// ```
     pub fn count(make: impl FnOnce(&mut Self)) -> Option<usize> {
         let mut init = Self { seed: 0, next_tensor: 0, purpose: Purpose::Count(Some(0)) };
         make(&mut init);

@@ -86,15 +86,6 @@ impl Loss for CrossEntropy {
 ///
 /// # Errors
 /// [`TargetError`] if the number of labels differs from the number of rows, or if a label is not a class.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_trainer::loss::cross_entropy;
-/// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 0.0], [0.0, 9.0]], &Default::default());
-/// let result = cross_entropy(logits, &[0, 1])?;
-/// assert_eq!((result.num_correct(), result.num_seeds), (2, 2));
-/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
-/// ```
 pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Result<LossSum<B>, TargetError> {
     check_labels(&logits, labels)?;
     let num_seeds = labels.len();

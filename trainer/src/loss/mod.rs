@@ -227,13 +227,6 @@ impl AnyLoss {
     ///
     /// # Errors
     /// The loss does not apply to such targets. The text names losses that do.
-    ///
-    /// ```
-    /// use edgecut_trainer::loss::{AnyLoss, OutputKind};
-    /// let loss = AnyLoss::default();
-    /// assert_eq!(loss.outputs(OutputKind::Classes(4)), Ok(OutputKind::Classes(4)));
-    /// assert!(loss.outputs(OutputKind::Numbers(1)).is_err_and(|why| why.contains("needs classes")));
-    /// ```
     pub fn outputs(&self, targets: OutputKind) -> Result<OutputKind, String> {
         self.outputs_if_fit(targets).ok_or_else(|| {
             let fitting: Vec<String> = Self::all_for(targets).map(|loss| format!("`loss={}`", loss.name())).collect();

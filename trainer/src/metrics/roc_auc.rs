@@ -11,11 +11,6 @@ const SCORES_PER_ROUND: usize = 1 << 20;
 /// Radiology 1982).
 ///
 /// The result is exact. It is `None` without positives, without negatives, or if a score is NaN.
-///
-/// ```
-/// use edgecut_trainer::metrics::roc_auc;
-/// assert_eq!(roc_auc(&[0.1, 0.4, 0.35, 0.8], &[false, false, true, true]), Some(0.75));
-/// ```
 pub fn roc_auc(scores: &[f32], positive: &[bool]) -> Option<f64> {
     let mut scored = ScoredLabels::default();
     scores.iter().zip(positive).for_each(|(&score, &positive)| scored.push(score, positive));

@@ -141,15 +141,6 @@ impl GraphSchema {
     ///
     /// # Errors
     /// [`ModelError::Schema`] for a node type that does not exist or is named twice.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::{GraphSchema, NodeEmbedding};
-    /// let embedding = NodeEmbedding { node_type: "node".into(), dim: Some(4) };
-    /// let schema = GraphSchema::homogeneous(16).with_embeddings(&[embedding], 32)?;
-    /// assert_eq!(schema.embedded_types(), ["node"]);
-    /// assert_eq!(schema.node_types[0].encoded_width(), 20);
-    /// # Ok::<(), edgecut_trainer::models::ModelError>(())
-    /// ```
     pub fn with_embeddings(mut self, embeddings: &[NodeEmbedding], hidden_channels: usize) -> Result<Self, ModelError> {
         for (at, embedding) in embeddings.iter().enumerate() {
             let name = &embedding.node_type;

@@ -146,15 +146,6 @@ fn is_false(value: &bool) -> bool {
 impl NetworkConfig {
     /// Makes the settings of a network whose first convolution reads the features of a homogeneous graph, and whose last
     /// one computes `num_classes` columns.
-    ///
-    /// ```
-    /// use burn::backend::NdArray;
-    /// use edgecut_trainer::models::{ConvKind, NetworkConfig, SageSettings};
-    /// let config = NetworkConfig::stack(ConvKind::Sage(SageSettings::default()), 100, 256, 47, 3);
-    /// let model = NetworkConfig { dropout: 0.5, ..config }.init::<NdArray>(42, &Default::default())?;
-    /// assert_eq!(edgecut_trainer::gradients::num_parameters(&model), 206_895);
-    /// # Ok::<(), edgecut_trainer::models::ModelError>(())
-    /// ```
     pub fn stack(
         kind: ConvKind,
         in_channels: usize,

@@ -10,27 +10,6 @@ use edgecut_gnn::nn::Mode;
 use edgecut_gnn::ops::GnnBackend;
 
 /// A model that classifies the seeds of a batch. Training and evaluation take any implementation.
-///
-/// ```
-/// use burn::module::Module;
-/// use burn::tensor::{Tensor, backend::Backend};
-/// use edgecut_trainer::models::{Mode, ModelError, ModelInput, NodeClassifier};
-/// use edgecut_gnn::nn::SageConv;
-/// use edgecut_gnn::ops::{Activation, GnnBackend};
-///
-/// /// A model with a single layer.
-/// #[derive(Module, Debug)]
-/// struct OneLayer<B: Backend> {
-///     conv: SageConv<B>,
-/// }
-///
-/// impl<B: GnnBackend> NodeClassifier<B> for OneLayer<B> {
-///     fn forward(&self, input: ModelInput<B>, _mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
-///         input.check(1, self.conv.weight_neighbors.dims()[0])?;
-///         Ok(self.conv.forward(input.features(), &input.blocks()[0], Activation::Identity))
-///     }
-/// }
-/// ```
 pub trait NodeClassifier<B: GnnBackend>: Module<B> {
     /// Computes the logits of the batch's seeds.
     ///

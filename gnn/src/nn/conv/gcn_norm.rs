@@ -60,17 +60,6 @@ impl GcnNorm {
     ///
     /// # Errors
     /// The errors of [`GcnNorm::new`], and [`GcnNormError::WeightCount`] for a wrong number of weights.
-    ///
-    /// ```
-    /// use edgecut_gnn::nn::GcnNorm;
-    /// use edgecut_gnn::ops::BatchGraph;
-    /// // Node 0 has two neighbors. The sum of its weights is 3, and the neighbors have no in-edges.
-    /// let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3)?;
-    /// let norm = GcnNorm::weighted(&graph, &[2, 0, 0], &[3.0, 0.0, 0.0], &[1.0, 2.0])?;
-    /// assert_eq!(norm.weights().edges(), [0.5, 1.0]);
-    /// assert_eq!(norm.weights().self_loops(), Some(&[0.25f32][..]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn weighted(
         graph: &BatchGraph,
         degrees: &[u32],
