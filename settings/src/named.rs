@@ -211,27 +211,6 @@ macro_rules! named {
             }
         }
 
-        impl $crate::FlagValue for $type {
-            fn set(&mut self, text: &str) -> ::std::result::Result<(), ::std::string::String> {
-                *self = text.parse()?;
-                Ok(())
-            }
-
-            fn text(&self) -> ::std::option::Option<::std::string::String> {
-                Some(self.to_string())
-            }
-
-            fn to_json(&self) -> $crate::Value {
-                self.to_string().into()
-            }
-
-            fn shape(&self) -> $crate::Shape {
-                $crate::Shape::Named
-            }
-
-            fn words(&self) -> &'static [$crate::Word] {
-                Self::WORDS
-            }
-        }
+        $crate::text_value!($type, Self::WORDS, $crate::Shape::Named);
     };
 }

@@ -54,7 +54,7 @@ macro_rules! words {
 /// Lets flags set a type by the text that it parses and prints.
 #[macro_export]
 macro_rules! text_value {
-    ($type:ty $(, $words:expr)?) => {
+    ($type:ty $(, $words:expr $(, $shape:expr)?)?) => {
         impl $crate::FlagValue for $type {
             fn set(&mut self, text: &str) -> Result<(), String> {
                 *self = text.parse()?;
@@ -71,7 +71,11 @@ macro_rules! text_value {
 
             $(fn words(&self) -> &'static [$crate::Word] {
                 $words
-            })?
+            }
+
+            $(fn shape(&self) -> $crate::Shape {
+                $shape
+            })?)?
         }
     };
 }
