@@ -13,7 +13,7 @@ use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
 use crate::saved_model::{Items, Predictions, SavedModel};
 use crate::settings::model_settings::{Setting, check_flags};
-use crate::tasks::epoch_lines::{scores, valid_metrics};
+use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::outcome::no_score;
 use crate::tasks::{
     CommonConfig, DataDescription, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskJob, TaskProgram, TaskRun,
@@ -36,9 +36,9 @@ use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
 use edgecut_trainer::models::NetworkConfig;
-use edgecut_trainer::{Compiles, EpochReport, SeedResult, SeedScores, TrainingBackend};
+use edgecut_trainer::{Compiles, SeedResult, SeedScores, TrainingBackend};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -228,8 +228,7 @@ impl TaskProgram for GraphTask {
     }
 
     fn epoch_text(args: &TaskArgs<Self>) -> impl EpochText<SeedScores> {
-        let by_test = args.own.data.protocol == Protocol::BestMeanEpoch;
-        GraphText { judge: if by_test { "test" } else { "valid" } }
+        SeedText { of_graphs: true, by_test: args.own.data.protocol == Protocol::BestMeanEpoch }
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<GraphOutcome> {
@@ -419,31 +418,6 @@ fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult) -> anyh
         result!("test {metric} {shown}")?;
     }
     Ok(())
-}
-
-/// The report of an epoch of graph classification.
-struct GraphText {
-    /// The name of the graphs that select the epoch: "valid", or "test" in a cross-validation by the best mean epoch.
-    judge: &'static str,
-}
-
-impl EpochText<SeedScores> for GraphText {
-    fn fields(&self, report: &EpochReport<SeedScores>) -> Value {
-        let valid_acc = report.valid.as_ref().and_then(|valid| valid.accuracy);
-        json!({ "fold": report.fold, "graphs": report.num_seeds, "valid_acc": valid_acc })
-    }
-
-    fn metrics(&self, report: &EpochReport<SeedScores>) -> NamedValues {
-        valid_metrics(report)
-    }
-
-    fn judge(&self) -> &'static str {
-        self.judge
-    }
-
-    fn scores(&self, report: &EpochReport<SeedScores>) -> Vec<String> {
-        scores(report)
-    }
 }
 
 #[cfg(test)]

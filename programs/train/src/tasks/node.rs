@@ -94,7 +94,7 @@ impl TaskProgram for NodeTask {
     }
 
     fn epoch_text(_args: &TaskArgs<Self>) -> impl EpochText<SeedScores> {
-        SeedText
+        SeedText::default()
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<SeedResult> {
