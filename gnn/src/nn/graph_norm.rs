@@ -13,19 +13,6 @@ const EPSILON: f64 = 1e-5;
 /// Normalisation over the nodes of each graph, `gamma (x - alpha mean) / sqrt(variance + 1e-5) + beta`, where the variance is
 /// the mean square of `x - alpha mean` (Cai et al., "GraphNorm: A principled approach to accelerating graph neural network
 /// training", ICML 2021). It computes the same in training and evaluation.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::nn::{GraphNorm, WeightInit};
-/// use edgecut_gnn::ops::Segments;
-/// let device = Default::default();
-/// let layer = GraphNorm::<NdArray>::with_init(1, &mut WeightInit::new(0), &device);
-/// // A graph of two nodes, and a graph of one.
-/// let segments = Segments::new(vec![0, 2, 3])?;
-/// let output = layer.forward(Tensor::from_data([[1.0], [3.0], [5.0]], &device), &segments);
-/// output.into_data().assert_approx_eq::<f32>(&TensorData::from([[-1.0f32], [1.0], [0.0]]), Default::default());
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 #[derive(Module, Debug)]
 pub struct GraphNorm<B: Backend> {
     /// `[channels]`.

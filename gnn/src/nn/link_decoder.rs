@@ -111,15 +111,6 @@ macro_rules! decoders {
     ($($(#[$doc:meta])* $variant:ident($settings:ident, $decoder:ident)),* $(,)?) => {
         named! {
             /// The formula of the score of a node pair, with its settings.
-            ///
-            /// ```
-            /// use edgecut_gnn::nn::{DecoderKind, DistMult};
-            /// assert_eq!("distmult".parse(), Ok(DecoderKind::DistMult(DistMult {})));
-            /// assert_eq!(DecoderKind::DistMult(DistMult {}).to_string(), "distmult");
-            /// let transe: DecoderKind = "transe:norm=2".parse()?;
-            /// assert_eq!(transe.to_string(), "transe:norm=2");
-            /// # Ok::<(), String>(())
-            /// ```
             pub enum DecoderKind("decoder") { $($(#[$doc])* $variant($settings)),* }
         }
 

@@ -6,13 +6,6 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The weights of classes in a loss.
-///
-/// ```
-/// use edgecut_trainer::loss::ClassWeights;
-/// assert_eq!("1,2.5".parse(), Ok(ClassWeights::Given(vec![1.0, 2.5])));
-/// assert_eq!("fraud=20".parse(), Ok(ClassWeights::Named(vec![("fraud".into(), 20.0)])));
-/// assert_eq!(ClassWeights::Balanced.of_counts(&[30, 10]), ClassWeights::Given(vec![2.0 / 3.0, 2.0]));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ClassWeights {
     /// All classes have the weight 1.

@@ -12,15 +12,6 @@ use edgecut_gnn::ops::{GnnBackend, cross_entropy_sum};
 /// The focal loss of classes, `-w[y] (1 - p[y])^gamma log p[y]` for a seed of class `y` with the probabilities `p`: seeds
 /// that are predicted well weigh less, so that rare classes count (Lin et al., "Focal loss for dense object detection",
 /// ICCV 2017). Seeds are averaged with the weights `w[y]`, as in the cross entropy, which `gamma` 0 is.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_trainer::loss::{ClassWeights, Focal, Loss, Target};
-/// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 0.0]], &Default::default());
-/// let loss = Focal { gamma: 2.0, class_weights: ClassWeights::Equal }.sum(logits, &Target::Classes(vec![0]))?;
-/// assert!((loss.mean().into_scalar() - 0.25 * 2.0_f32.ln()).abs() < 1e-6);
-/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Focal {
     /// The exponent, 0 or at least 1.

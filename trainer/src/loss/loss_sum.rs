@@ -49,14 +49,6 @@ impl<B: Backend> LossSum<B> {
 }
 
 /// Targets that do not match the outputs or the loss.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_trainer::loss::{TargetError, cross_entropy};
-/// let logits = Tensor::<NdArray, 2>::zeros([1, 3], &Default::default());
-/// let error = cross_entropy(logits, &[3]).unwrap_err();
-/// assert_eq!(error, TargetError::NoSuchClass { row: 0, label: 3, num_classes: 3 });
-/// ```
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TargetError {
     /// A wrong number of labels.

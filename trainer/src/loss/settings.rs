@@ -6,14 +6,6 @@ use std::str::FromStr;
 
 /// The name and the settings of a loss as text. A loss takes its settings out, so that a setting that it does not have is
 /// an error.
-///
-/// ```
-/// use edgecut_trainer::loss::{AnyLoss, LossSettings};
-/// let settings = LossSettings::named("cross-entropy").with("label_smoothing", 0.1);
-/// assert!(AnyLoss::new(settings).is_ok());
-/// let error = AnyLoss::new(LossSettings::named("cross-entropy").with("beta", 2)).unwrap_err();
-/// assert_eq!(error, "the loss cross-entropy has no setting `beta`: leave it out");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossSettings {
     name: String,

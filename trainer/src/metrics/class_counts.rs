@@ -7,15 +7,6 @@ use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 
 /// Three counters per class: the seeds with this label, the predictions of this class, and the correct predictions of
 /// it.
-///
-/// ```
-/// use edgecut_trainer::metrics::ClassCounts;
-/// let mut counts = ClassCounts::new(3);
-/// for (label, prediction) in [(0, 0), (0, 1), (1, 1), (2, 2)] {
-///     counts.add(label, prediction);
-/// }
-/// assert_eq!(counts.micro_f1(), Some(0.75));
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassCounts {
     /// `[num_classes * 3]`: the labelled, predicted and correct seeds of class 0, then of class 1, and so on.

@@ -5,14 +5,6 @@ use crate::loss::OutputKind;
 use serde::{Deserialize, Serialize};
 
 /// The way from the logits of a classifier to classes, labels and probabilities.
-///
-/// ```
-/// use edgecut_trainer::metrics::Decision;
-/// // A fraud from a probability of 0.2 on.
-/// let decision = Decision::default().with_thresholds(vec![(0.2_f64 / 0.8).ln()]);
-/// assert_eq!(decision.class_of(&[1.0, 0.0]), Some(1));
-/// assert_eq!(Decision::default().class_of(&[1.0, 0.0]), Some(0));
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The number that logits are divided by, for probabilities (Guo et al., "On calibration of modern neural networks",

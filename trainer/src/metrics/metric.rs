@@ -49,16 +49,6 @@ pub struct MetricEntry {
 }
 
 /// A metric of predictions, by its entry.
-///
-/// ```
-/// use edgecut_trainer::loss::{OutputKind, Target};
-/// use edgecut_trainer::metrics::{Metric, OutputRows};
-/// let metric: Metric = "macro-f1".parse()?;
-/// assert!(metric.higher_is_better());
-/// let mut state = metric.start(OutputKind::Classes(2));
-/// state.add(&OutputRows::new(&[2.0, 1.0, 0.0, 3.0], 2), &Target::Classes(vec![0, 0]));
-/// # Ok::<(), edgecut_trainer::metrics::ParseMetricError>(())
-/// ```
 #[derive(Clone, Copy)]
 pub struct Metric(&'static MetricEntry);
 

@@ -16,20 +16,6 @@ use edgecut_gnn::ops::{GnnBackend, Precision};
 const DECODER: u64 = 0x6465_636f_6465_7200;
 
 /// The settings of a [`LinkModel`], which its model file stores in addition to the weights.
-///
-/// ```
-/// use edgecut_graph::NodeTypeId;
-/// use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModelConfig, NetworkConfig, NetworkOutput, SageSettings};
-/// use edgecut_gnn::nn::{DecoderKind, DistMult};
-/// let kind = ConvKind::Sage(SageSettings::default());
-/// let output = NetworkOutput { node_type: NodeTypeId(0), channels: 1 };
-/// let encoder = NetworkConfig::typed(kind, GraphSchema::homogeneous(16), output, 8, 2);
-/// let encoder = NetworkConfig { outputs: Vec::new(), ..encoder };
-/// let config = LinkModelConfig { encoder, decoder: DecoderKind::DistMult(DistMult {}) };
-/// assert!(config.validate().is_ok());
-/// // The decoder has a row of 8 values for the only edge type.
-/// assert_eq!(config.num_parameters(), config.encoder.num_parameters().map(|encoder| encoder + 8));
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkModelConfig {

@@ -35,21 +35,6 @@ pub(crate) enum InputRows {
 /// Invariants: there is one [`NodeInput`] per node type and one list of blocks per edge type of the schema. Layer `l`
 /// of `L` computes the nodes of each type within `L - 1 - l` hops from the nodes within `L - l` hops, and its blocks
 /// have these sizes.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::tensor::Tensor;
-/// use edgecut_trainer::Cpu;
-/// use edgecut_trainer::models::ModelInput;
-/// use edgecut_gnn::ops::{BatchGraph, Block};
-/// // The seed 0 has the neighbors 1 and 2, node 1 has the neighbor 3, node 2 has no neighbors.
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 4)?);
-/// let blocks = Block::layers(&graph, &[1, 3, 4])?;
-/// let input = ModelInput::new(Tensor::<Cpu, 2>::ones([4, 8], &Default::default()), blocks)?;
-/// assert_eq!((input.num_layers(), input.num_seeds()), (2, 1));
-/// assert!(input.check(2, 8).is_ok());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct ModelInput<B: Backend> {
     schema: Arc<GraphSchema>,

@@ -74,18 +74,6 @@ impl<B: GnnBackend> EdgeData<B> {
 }
 
 /// The multiplication of messages by the weights of edges.
-///
-/// ```
-/// use edgecut_gnn::nn::EdgeWeighting;
-/// use edgecut_gnn::ops::BatchGraph;
-/// // Node 0 has two neighbors.
-/// let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3)?;
-/// let factors = EdgeWeighting::WeightedMean.factors(&graph, vec![1.0, 3.0])?;
-/// assert_eq!(factors.edges(), [0.25, 0.75]);
-/// let factors = EdgeWeighting::Mean.factors(&graph, vec![1.0, 3.0])?;
-/// assert_eq!(factors.edges(), [0.5, 1.5]);
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EdgeWeighting {
     /// The convolution does not multiply messages by weights.

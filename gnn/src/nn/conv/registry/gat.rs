@@ -151,22 +151,6 @@ pub struct GatConvConfig {
 
 /// A multi-head graph attention layer (Veličković et al., "Graph attention networks", ICLR 2018; Brody, Alon and Yahav,
 /// "How attentive are graph attention networks?", ICLR 2022), as PyG's `GATConv` and `GATv2Conv`.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::nn::{GatConvConfig, WeightInit};
-/// use edgecut_gnn::ops::{BatchGraph, Block, DropoutKey, DropoutMask};
-/// let device = Default::default();
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let block = Block::new(graph, 1, 3)?;
-/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
-/// let layer = GatConvConfig::new(8, 4, 2).init(&mut WeightInit::new(42), &device);
-/// let keep = DropoutMask::new(0.0, DropoutKey::new(0, 0, 0));
-/// // Two heads with four columns each.
-/// assert_eq!(layer.forward(x, &block, keep).dims(), [1, 8]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Module, Debug)]
 pub struct GatConv<B: Backend> {
     /// `[in_channels, heads * out_channels]`; PyG's `lin_src.weight` or `lin_l.weight`, transposed.

@@ -134,21 +134,6 @@ pub struct RgcnConvConfig {
 /// al., "Modeling relational data with graph convolutional networks", ESWC 2018), as PyG's `RGCNConv`. With features of
 /// edges, `mean_{j in N_r(i)} e_ij W'_r` is added for each edge type that has some. Weights of edges make the means
 /// weighted.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::tensor::Tensor;
-/// use edgecut_gnn::Cpu;
-/// use edgecut_gnn::nn::{EdgeData, Incoming, RgcnConvConfig, WeightInit};
-/// use edgecut_gnn::ops::{BatchGraph, Block};
-/// let device = Default::default();
-/// let layer = RgcnConvConfig::new(5, 4, 2).init::<Cpu>(&mut WeightInit::new(0), &device);
-/// // One destination with two neighbors over edges of type 3.
-/// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
-/// let incoming = [Incoming { relation: 3, x: Tensor::ones([2, 4], &device), block, edges: EdgeData::default() }];
-/// assert_eq!(layer.forward(Tensor::ones([1, 4], &device), &incoming).dims(), [1, 2]);
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 #[derive(Module, Debug)]
 pub struct RgcnConv<B: Backend> {
     /// The weights `W_r` of the edge types.
