@@ -28,6 +28,7 @@ FREE_PORT = re.compile(r"\bfn (?:free|unused)_ports?\b|TcpListener::bind\([^;{}]
 READ_TENSOR = re.compile(r"^(?!\s*//).*\.(?:into|to)_data\(\)")
 COMPUTING_CRATE = re.compile(r"^/(?:gnn|trainer|programs/[^/]+)/src/(?!ops/host_values\.rs)")
 EXECUTABLE = re.compile(r"from_mode\(0o7[0-7]*[1357]")
+ADAM = re.compile(r"\bAdamConfig::")
 TEST = re.compile(r"^\s*#\[(?:tokio::)?test\]", re.M)
 PUBLIC = re.compile(r"^\s*pub (?:const fn|async fn|unsafe fn|fn|struct|enum|trait|type)\b")
 
@@ -53,6 +54,8 @@ LIMITS = {
     # A program that the test process itself writes cannot be started for a moment ("text file busy"), so tests write
     # programs with `edgecut_testing::write_executable`. One test opens a folder to another user.
     "files that are made executable": 1,
+    # Training loops take `adam()` of edgecut-trainer, so that their results agree.
+    "places that configure Adam": 1,
     # The system gives the port of a closed listener to the next socket that asks for any, so tests take ports from
     # `edgecut_testing::free_ports`, and jobs of one machine from `edgecut_cluster::free_port`.
     "ports that are only free for a moment": 3,
@@ -115,6 +118,7 @@ def count(folder):
         "functions that take a tuple apart": 0,
         "crates that may print with println!": 0,
         "files that are made executable": 0,
+        "places that configure Adam": 0,
         "ports that are only free for a moment": 0,
         "tensors that are not read by host_values": 0,
         "modules that import themselves over others": 0,
@@ -160,6 +164,8 @@ def count(folder):
                 note("lets of a tuple of values", path, number)
             if EXECUTABLE.search(line):
                 note("files that are made executable", path, number)
+            if ADAM.search(line):
+                note("places that configure Adam", path, number)
             if READ_TENSOR.match(line) and COMPUTING_CRATE.match(f"/{path.relative_to(folder)}"):
                 note("tensors that are not read by host_values", path, number)
             if LOST_SOURCE.search(line):

@@ -100,8 +100,6 @@ mod tests {
     use burn::module::Param;
     use burn::tensor::Tensor;
     use edgecut_gnn::nn::{Dense, WeightInit};
-    use std::fs;
-    use std::path::{Path, PathBuf};
 
     type Grad = Autodiff<NdArray>;
 
@@ -148,31 +146,5 @@ mod tests {
         check(sgd(None), 0.01, None, [0.307_010_9, -0.734_508, 2.455_780_3]);
         check(sgd(Some(0.0)), 0.0, None, [0.445, -0.83, 2.175]);
         check(sgd(Some(0.0)), 0.0, Some(1.0), [0.483_243_6, -0.911_348_3, 1.997_790_6]);
-    }
-
-    /// Collects all Rust files below a folder, except those in `target` folders.
-    fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).expect("a folder of the workspace").flatten() {
-            let path = entry.path();
-            let is_build = path.file_name().is_some_and(|name| name == "target");
-            if path.is_dir() && !is_build {
-                rust_files(&path, found);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path);
-            }
-        }
-    }
-
-    #[test]
-    fn no_other_file_configures_adam() {
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let mut files = Vec::new();
-        for crate_folder in ["trainer", "benches", "examples", "dist-loader", "dist-sampler", "gpu"] {
-            rust_files(&workspace.join(crate_folder), &mut files);
-        }
-        let configures = |path: &PathBuf| fs::read_to_string(path).expect("a Rust file").contains("AdamConfig");
-        let found: Vec<PathBuf> = files.into_iter().filter(configures).collect();
-        assert_eq!(found.len(), 1, "take adam() of edgecut-trainer instead of AdamConfig: {found:?}");
-        assert!(found[0].ends_with("trainer/src/optimizer/mod.rs"), "{found:?}");
     }
 }
