@@ -2,7 +2,6 @@
 
 use super::class_weights::ClassWeights;
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
-use crate::error::TrainError;
 use crate::loss::SeedTotals;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::backend::Backend;
@@ -55,12 +54,8 @@ impl Loss for CrossEntropy {
         "accuracy"
     }
 
-    fn with_class_names(self, names: Option<&[String]>) -> Result<Self, String> {
-        Ok(Self { class_weights: self.class_weights.with_class_names(names)?, ..self })
-    }
-
-    fn for_data(self, class_counts: impl FnOnce() -> Result<Vec<u64>, TrainError>) -> Result<Self, TrainError> {
-        Ok(Self { class_weights: self.class_weights.for_data(class_counts)?, ..self })
+    fn class_weights(&mut self) -> Option<&mut ClassWeights> {
+        Some(&mut self.class_weights)
     }
 
     fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {

@@ -63,21 +63,10 @@ pub trait Loss: Clone + fmt::Debug + PartialEq + Into<AnyLoss> {
     /// Returns the name of the metric that selects the best epoch by default.
     fn default_metric(&self) -> &'static str;
 
-    /// Returns the loss with the settings of classes by number that are given by name. By default, there are none.
-    ///
-    /// # Errors
-    /// A name that no class has, or names for classes without names.
-    fn with_class_names(self, _names: Option<&[String]>) -> Result<Self, String> {
-        Ok(self)
-    }
-
-    /// Returns the loss with everything that depends on the training data. `class_counts` returns the number of training
-    /// seeds of each class over all ranks, and every rank must call it or none. By default, nothing depends on the data.
-    ///
-    /// # Errors
-    /// The errors of `class_counts`.
-    fn for_data(self, _class_counts: impl FnOnce() -> Result<Vec<u64>, TrainError>) -> Result<Self, TrainError> {
-        Ok(self)
+    /// Returns the weights of classes, if the loss has some. They may depend on the names of the classes and on the training
+    /// data. By default, there are none.
+    fn class_weights(&mut self) -> Option<&mut ClassWeights> {
+        None
     }
 
     /// Computes the loss.
@@ -160,23 +149,8 @@ macro_rules! losses {
                 match self { $(Self::$loss(loss) => loss.default_metric()),* }
             }
 
-            /// See [`Loss::with_class_names`].
-            ///
-            /// # Errors
-            /// A name that no class has, or names for classes without names.
-            pub fn with_class_names(self, names: Option<&[String]>) -> Result<Self, String> {
-                Ok(match self { $(Self::$loss(loss) => loss.with_class_names(names)?.into()),* })
-            }
-
-            /// See [`Loss::for_data`].
-            ///
-            /// # Errors
-            /// The errors of `class_counts`.
-            pub fn for_data(
-                self,
-                class_counts: impl FnOnce() -> Result<Vec<u64>, TrainError>,
-            ) -> Result<Self, TrainError> {
-                Ok(match self { $(Self::$loss(loss) => loss.for_data(class_counts)?.into()),* })
+            fn class_weights(&mut self) -> Option<&mut ClassWeights> {
+                match self { $(Self::$loss(loss) => loss.class_weights()),* }
             }
 
             /// See [`Loss::sum`].
@@ -221,6 +195,32 @@ impl AnyLoss {
     pub fn all_for(targets: OutputKind) -> impl Iterator<Item = Self> {
         let all = Self::ALL.iter().filter_map(|(name, _)| Self::new(LossSettings::named(name)).ok());
         all.filter(move |loss| loss.outputs_if_fit(targets).is_some())
+    }
+
+    /// Returns the loss with weights of classes by number that are given by name.
+    ///
+    /// # Errors
+    /// A name that no class has, or names for classes without names.
+    pub fn with_class_names(mut self, names: Option<&[String]>) -> Result<Self, String> {
+        if let Some(weights) = self.class_weights() {
+            *weights = weights.with_class_names(names)?;
+        }
+        Ok(self)
+    }
+
+    /// Returns the loss with everything that depends on the training data. `class_counts` returns the number of training
+    /// seeds of each class over all ranks, and every rank must call it or none.
+    ///
+    /// # Errors
+    /// The errors of `class_counts`.
+    pub fn for_data(
+        mut self,
+        class_counts: impl FnOnce() -> Result<Vec<u64>, TrainError>,
+    ) -> Result<Self, TrainError> {
+        if let Some(weights) = self.class_weights() {
+            *weights = std::mem::take(weights).for_data(class_counts)?;
+        }
+        Ok(self)
     }
 
     /// Returns the meaning of the outputs that are compared with targets of a kind.
