@@ -4,6 +4,17 @@ use crate::error::TrainError;
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
 use edgecut_settings::suggestion;
 
+/// Returns the edge types of pairs that are declared as the reverse of each other.
+///
+/// # Errors
+/// [`TrainError::Config`] for an unknown or ambiguous name.
+pub(crate) fn reverse_edge_types(
+    meta: &Meta,
+    pairs: &[(String, String)],
+) -> Result<Vec<(EdgeTypeId, EdgeTypeId)>, TrainError> {
+    pairs.iter().map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?))).collect()
+}
+
 /// Returns the edge type with a name: `author__writes__paper`, or only the relation if it is unique.
 pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainError> {
     let all: Vec<String> = meta.edge_types.iter().map(EdgeTypeMeta::full_name).collect();

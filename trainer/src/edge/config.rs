@@ -1,6 +1,6 @@
 //! The settings of predictions for edges, and their checks against the graph.
 
-use crate::edge_type_name::edge_type;
+use crate::edge_type_name::{edge_type, reverse_edge_types};
 use crate::error::ModelError;
 use crate::error::TrainError;
 use crate::link::is_pair;
@@ -85,17 +85,6 @@ pub(super) fn objective(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Obje
         return Err(TrainError::Config { what });
     };
     Objective::new(config.training.step.loss.as_ref(), &config.scoring, targets, &meta.dataset)
-}
-
-/// Returns the pairs of edge types that are declared as the reverse of each other.
-///
-/// # Errors
-/// [`TrainError::Config`] for an unknown or ambiguous name.
-pub(super) fn reverse_edge_types(
-    meta: &Meta,
-    pairs: &[(String, String)],
-) -> Result<Vec<(EdgeTypeId, EdgeTypeId)>, TrainError> {
-    pairs.iter().map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?))).collect()
 }
 
 /// Returns the model that `config` describes for a graph.

@@ -1,9 +1,10 @@
 //! Predictions for edges as a training task.
 
 use super::batch::{EdgeBatchMaker, EdgeTensorBatch};
-use super::config::{EdgeTrainingConfig, objective, reverse_edge_types};
+use super::config::{EdgeTrainingConfig, objective};
 use super::evaluator::EdgeEvaluator;
 use crate::batch_input::BatchOptions;
+use crate::edge_type_name::reverse_edge_types;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{StepGradients, Task, TrainingEpoch, backward_and_all_reduce, forward_seeds};

@@ -2,7 +2,8 @@
 
 use super::loss::{Bce, LinkLoss};
 use super::rank_range::RankRange;
-use crate::edge_type_name::edge_type;
+use super::reverse_overlap::are_opposite;
+use crate::edge_type_name::{edge_type, reverse_edge_types};
 use crate::error::{ModelError, TrainError};
 use crate::metrics::MetricList;
 use crate::models::LinkModelConfig;
@@ -305,7 +306,7 @@ fn chosen_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<Edg
     if !config.without_validation || !held_out.is_empty() {
         return Ok(held_out);
     }
-    let pairs = reverse_edge_types(meta, config)?;
+    let pairs = reverse_edge_types(meta, &config.reverse_types)?;
     let forward: Vec<EdgeTypeId> = all.filter(|&e| !is_reverse(meta, e, &pairs)).collect();
     if forward.len() > 1 {
         // Without held-out edges, nothing tells the types to predict from those that only carry messages.
@@ -325,8 +326,7 @@ fn chosen_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<Edg
 fn is_reverse(meta: &Meta, edge_type: EdgeTypeId, pairs: &[(EdgeTypeId, EdgeTypeId)]) -> bool {
     let edges = &meta.edge_types[edge_type.index()];
     let is_of = |other: &EdgeTypeMeta| {
-        edges.relation.strip_prefix("rev_") == Some(&other.relation)
-            && (&edges.src_type, &edges.dst_type) == (&other.dst_type, &other.src_type)
+        edges.relation.strip_prefix("rev_") == Some(&other.relation) && are_opposite(edges, other)
     };
     pairs.iter().any(|(_, other)| *other == edge_type) || meta.edge_types.iter().any(is_of)
 }
@@ -334,18 +334,6 @@ fn is_reverse(meta: &Meta, edge_type: EdgeTypeId, pairs: &[(EdgeTypeId, EdgeType
 /// Returns true for validation edges if one of the types has some, and for test edges likewise.
 pub(super) fn held_out_of(meta: &Meta, edge_types: &[EdgeTypeId]) -> [bool; 2] {
     [0, 1].map(|at| edge_types.iter().any(|e| meta.edge_types[e.index()].held_out[at] > 0))
-}
-
-/// Returns the pairs of edge types that `config` declares as the reverse of each other.
-///
-/// # Errors
-/// [`TrainError::Config`] for an unknown or ambiguous name.
-pub(crate) fn reverse_edge_types(
-    meta: &Meta,
-    config: &LinkTrainingConfig,
-) -> Result<Vec<(EdgeTypeId, EdgeTypeId)>, TrainError> {
-    let pair = |(one, other): &(String, String)| Ok((edge_type(meta, one)?, edge_type(meta, other)?));
-    config.reverse_types.iter().map(pair).collect()
 }
 
 /// Returns the model that `config` describes for a graph.

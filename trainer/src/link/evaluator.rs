@@ -1,9 +1,7 @@
 //! Evaluation of link prediction: ranks held-out edges against negatives.
 
 use super::batch::{LinkTensorBatch, NegativeChoice, NegativeRows};
-use super::config::{
-    LinkEvaluation, LinkMetric, LinkTrainingConfig, held_out_of, reverse_edge_types, target_edge_types,
-};
+use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, held_out_of, target_edge_types};
 use super::filtered::FilteredRanking;
 use super::given::GivenRanking;
 use super::judged::Judged;
@@ -15,6 +13,7 @@ use super::scored_edges::ScoredEdges;
 use super::scores::{LinkResult, LinkScores};
 use super::step::scores;
 use crate::batch_input::BatchOptions;
+use crate::edge_type_name::reverse_edge_types;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, Selection};
@@ -300,7 +299,7 @@ fn sampled_edges(
 ) -> Result<SampledEdges, TrainError> {
     let graph = sampler.node();
     let edge_types = target_edge_types(graph.part().meta(), config)?;
-    let reverse_types = reverse_edge_types(graph.part().meta(), config)?;
+    let reverse_types = reverse_edge_types(graph.part().meta(), &config.reverse_types)?;
     let mut loader = |split: Split| {
         // An edge has two end nodes and `num` negatives as seeds. The batch size is chosen so that a batch has
         // about as many seeds as a training batch with one negative per edge (3 seeds), whatever the negatives of

@@ -1,6 +1,7 @@
 //! Held-out edges whose reverses are training edges of a declared reverse type.
 
-use super::config::{LinkTrainingConfig, reverse_edge_types, target_edge_types};
+use super::config::{LinkTrainingConfig, target_edge_types};
+use crate::edge_type_name::reverse_edge_types;
 use crate::error::TrainError;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{
@@ -30,7 +31,7 @@ pub(super) fn check_reverse_types(
     if config.allows_overlap || meta.provenance.overlap == OverlapPolicy::Allow {
         return Ok(());
     }
-    let declared = reverse_edge_types(meta, config)?;
+    let declared = reverse_edge_types(meta, &config.reverse_types)?;
     let mut leaks = Vec::new();
     for edge_type in target_edge_types(meta, config)? {
         let both_ways = declared.iter().flat_map(|&(one, other)| [(one, other), (other, one)]);
@@ -73,7 +74,7 @@ pub(super) fn check_reverse_types(
 }
 
 /// Returns true if two edge types join the same node types in opposite directions.
-fn are_opposite(edges: &EdgeTypeMeta, reverse: &EdgeTypeMeta) -> bool {
+pub(super) fn are_opposite(edges: &EdgeTypeMeta, reverse: &EdgeTypeMeta) -> bool {
     (&edges.src_type, &edges.dst_type) == (&reverse.dst_type, &reverse.src_type)
 }
 

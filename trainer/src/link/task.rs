@@ -1,13 +1,13 @@
 //! Link prediction as a training task.
 
 use super::batch::{LinkTensorBatch, NegativeChoice};
-use super::config::{LinkTrainingConfig, negative_pair_types, reverse_edge_types, target_edge_types};
+use super::config::{LinkTrainingConfig, negative_pair_types, target_edge_types};
 use super::evaluator::LinkEvaluator;
 use super::popularity::Popularity;
 use super::ranked_negatives::RankedNegatives;
 use super::step::step;
 use crate::batch_input::BatchOptions;
-use crate::edge_type_name::edge_type;
+use crate::edge_type_name::{edge_type, reverse_edge_types};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
@@ -168,7 +168,7 @@ fn training_loader(
     let wanted = options.wanted();
     let wanted = NodeFields { degrees: wanted.degrees || config.log_q_correction, ..wanted };
     let loader_config = training.train_loader(wanted);
-    let reverse_types = reverse_edge_types(meta, config)?;
+    let reverse_types = reverse_edge_types(meta, &config.reverse_types)?;
     let edge_types = target_edge_types(meta, config)?;
     let mut listed = Vec::new();
     if let Some(pairs) = &config.negative_pairs {

@@ -1,6 +1,8 @@
 //! Edge types that seem to hold the reverses of the edges to predict, although neither a name nor a setting says so.
 
-use super::config::{LinkTrainingConfig, reverse_edge_types, target_edge_types};
+use super::config::{LinkTrainingConfig, target_edge_types};
+use super::reverse_overlap::are_opposite;
+use crate::edge_type_name::reverse_edge_types;
 use crate::error::TrainError;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, SeedEdgeSet, Split};
@@ -17,7 +19,7 @@ const MAX_EDGES: usize = 1000;
 /// [`TrainError::Config`] for types that `config` names wrongly. An error of a peer.
 pub fn undeclared_reverses(graph: &Arc<DistGraph>, config: &LinkTrainingConfig) -> Result<Vec<String>, TrainError> {
     let meta = graph.part().meta();
-    let declared = reverse_edge_types(meta, config)?;
+    let declared = reverse_edge_types(meta, &config.reverse_types)?;
     let mut notes = Vec::new();
     for edge_type in target_edge_types(meta, config)? {
         let predicted = &meta.edge_types[edge_type.index()];
@@ -53,10 +55,9 @@ pub fn undeclared_reverses(graph: &Arc<DistGraph>, config: &LinkTrainingConfig) 
 /// Returns true for types that join the same node types in opposite directions, whose names do not declare them as reverses, and
 /// whose edges with the same ends are equal.
 fn is_comparable(edges: &EdgeTypeMeta, other: &EdgeTypeMeta) -> bool {
-    let are_opposite = (&edges.src_type, &edges.dst_type) == (&other.dst_type, &other.src_type);
     let is_rev = edges.relation.strip_prefix("rev_") == Some(other.relation.as_str())
         || other.relation.strip_prefix("rev_") == Some(edges.relation.as_str());
-    are_opposite && !is_rev && !(edges.held_out_has_times && other.has_times)
+    are_opposite(edges, other) && !is_rev && !(edges.held_out_has_times && other.has_times)
 }
 
 /// Returns the reverses of some held-out edges in the share of this process.
