@@ -6,7 +6,7 @@ use crate::description::{description_if_asked, first_sentence};
 use crate::print_result;
 use crate::requirements::{missing, without_conflicts};
 use crate::short_help;
-use crate::spelling::with_dashes;
+use crate::spelling::{flag_named, names_of, with_dashes};
 use crate::store_args::{GivenUrl, find_urls, with_paths};
 use crate::suggestions::with_suggestion;
 use crate::version::version;
@@ -194,7 +194,7 @@ fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<(V
 /// `--name` or `--name=value`.
 fn is_replaced(flag: &OsString, arguments: &[String], command: &Command) -> bool {
     let Some(wanted) = flag.to_str().and_then(name_of) else { return false };
-    let Some(arg) = command.get_arguments().find(|arg| names_of(arg).any(|name| name == wanted)) else { return false };
+    let Some(arg) = flag_named(command, wanted) else { return false };
     let conflicts = command.get_arg_conflicts_with(arg);
     let replacing: Vec<&str> = std::iter::once(arg).chain(conflicts).flat_map(names_of).collect();
     arguments.iter().filter_map(|argument| name_of(argument)).any(|given| replacing.contains(&given))
@@ -203,11 +203,6 @@ fn is_replaced(flag: &OsString, arguments: &[String], command: &Command) -> bool
 /// Returns the name of a flag, `--name` or `--name=value`.
 fn name_of(flag: &str) -> Option<&str> {
     flag.strip_prefix("--")?.split('=').next()
-}
-
-/// Returns all names of a flag.
-fn names_of(arg: &clap::Arg) -> impl Iterator<Item = &str> {
-    arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default())
 }
 
 /// Parses the arguments of a program, the first of which is its name.

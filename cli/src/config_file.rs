@@ -1,6 +1,6 @@
 //! Flags from a YAML file.
 
-use crate::spelling::with_dashes;
+use crate::spelling::{flag_named, with_dashes};
 use crate::suggestions::near_flag;
 use clap::{ArgAction, Command};
 use serde_json::Value;
@@ -142,10 +142,7 @@ impl Context<'_> {
         let spelled = spelled.trim_start_matches('-');
         let alias = self.aliases.iter().find(|(other, _)| *other == spelled);
         let flag_name = alias.map_or(spelled, |(_, flag)| flag);
-        let has_name = |arg: &&clap::Arg| {
-            arg.get_long() == Some(flag_name) || arg.get_all_aliases().unwrap_or_default().contains(&flag_name)
-        };
-        let Some(arg) = self.command.get_arguments().find(has_name) else {
+        let Some(arg) = flag_named(self.command, flag_name) else {
             return Err(match near_flag(spelled, self.command) {
                 Some(flag) => format!("there is no flag --{spelled} (did you mean {flag}?)"),
                 None => format!("there is no flag --{spelled}; see --help"),

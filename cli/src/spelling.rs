@@ -1,5 +1,6 @@
-//! PyG's spelling of flags.
+//! PyG's spelling of flags, and their other names.
 
+use clap::{Arg, Command};
 use std::ffi::OsString;
 
 /// Converts PyG's spelling of a flag to ours: `--num_neighbors` to `--num-neighbors`. Values keep their underscores.
@@ -11,6 +12,16 @@ pub fn with_dashes(arg: OsString) -> OsString {
         }
         None => arg,
     }
+}
+
+/// Returns the flag of a command with a name.
+pub(crate) fn flag_named<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|arg| names_of(arg).any(|other| other == name))
+}
+
+/// Returns all names of a flag.
+pub(crate) fn names_of(arg: &Arg) -> impl Iterator<Item = &str> {
+    arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A program works on local files. It fetches what the URLs on its command line name, and parses the command line again with
 //! local paths in their place.
 
+use crate::spelling::flag_named;
 use clap::{Args, Command};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -96,7 +97,7 @@ pub(crate) fn find_urls(
             None => (waiting.filter(|flag| takes_value(command, flag)), text.as_str()),
         };
         let id = match &flag {
-            Some(flag) => argument(command, flag).map(|argument| argument.get_id().to_string()),
+            Some(flag) => flag_named(command, flag).map(|argument| argument.get_id().to_string()),
             None => positionals.next().map(|argument| argument.get_id().to_string()),
         };
         // A flag that this command does not have is for another program, or an error of the parser.
@@ -141,15 +142,8 @@ pub(crate) fn with_paths(words: &[OsString], num_names: usize, paths: &[(GivenUr
     words
 }
 
-fn argument<'a>(command: &'a Command, flag: &str) -> Option<&'a clap::Arg> {
-    command.get_arguments().find(|argument| {
-        let aliases = argument.get_all_aliases().unwrap_or_default();
-        argument.get_long() == Some(flag) || aliases.contains(&flag)
-    })
-}
-
 fn takes_value(command: &Command, flag: &str) -> bool {
-    argument(command, flag).is_none_or(|argument| argument.get_action().takes_values())
+    flag_named(command, flag).is_none_or(|flag| flag.get_action().takes_values())
 }
 
 #[cfg(test)]
