@@ -119,12 +119,7 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
 pub(super) fn check_fit(meta: &Meta, model: &EdgeModelConfig, num_layers: usize) -> Result<EdgeTypeId, TrainError> {
     let found = GraphSchema::read_by(&model.encoder.graph, meta)?;
     model.encoder.graph.check_graph(&found)?;
-    if model.encoder.num_layers != num_layers {
-        let has = model.encoder.num_layers;
-        return Err(TrainError::config(format!(
-            "the model has {has} layers, but `num_neighbors` has {num_layers} fan-outs: make them equal"
-        )));
-    }
+    model.encoder.check_hops(num_layers)?;
     let edges = &meta.edge_types[model.edge_type.index()];
     if model.edge_feature_dim > 0 && model.edge_feature_dim != edges.feature_dim {
         return Err(TrainError::config(format!(

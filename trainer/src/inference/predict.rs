@@ -130,7 +130,7 @@ pub fn predict_outputs<'s, B: GnnBackend>(
         }
         Neighborhoods::Sampled { sampler, time, batch_size, seed, files } => (sampler, *time, batch_size, seed, files),
     };
-    trained.check_hops(sampler.num_neighbors.num_hops())?;
+    model_config.check_hops(sampler.num_neighbors.num_hops())?;
     let schema = Arc::new(GraphSchema::read_by(&model_config.graph, graph.part().meta())?);
     let sampler = schema.sampler(graph, sampler.clone())?;
     let options = BatchOptions { labels: false, ..trained.options };
@@ -233,18 +233,6 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         let mut embeddings = Embeddings::new(graph, &found, self.config.hidden_channels, saved.seed())?;
         embeddings.load(saved, world)?;
         Ok(embeddings)
-    }
-
-    /// Checks that there are fan-outs for each layer.
-    pub(super) fn check_hops(&self, hops: usize) -> Result<(), TrainError> {
-        let layers = self.config.num_layers;
-        if hops == layers {
-            return Ok(());
-        }
-        let what = format!(
-            "the model has {layers} layers, but `num_neighbors` has {hops} fan-outs: give a fan-out for each layer"
-        );
-        Err(TrainError::Config { what })
     }
 
     /// Returns the node type with this name; by default the type that the model predicts for, or the only one.

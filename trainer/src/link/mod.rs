@@ -90,13 +90,7 @@ impl SeedTask for LinkPrediction {
         let config = LinkTrainingConfig { training, ..config.for_evaluation(meta)? };
         let asked = link_model_config(meta, &config)?;
         model_config.encoder.graph.check_graph(&asked.encoder.graph)?;
-        if model_config.encoder.num_layers != asked.encoder.num_layers {
-            let has = model_config.encoder.num_layers;
-            let given = asked.encoder.num_layers;
-            return Err(TrainError::config(format!(
-                "the model has {has} layers, but `num_neighbors` has {given} fan-outs: make them equal"
-            )));
-        }
+        model_config.encoder.check_hops(asked.encoder.num_layers)?;
         Ok(config)
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::graph_schema::GraphSchema;
 use super::network::Network;
 use super::old_settings::current;
-use crate::error::ModelError;
+use crate::error::{ModelError, TrainError};
 use edgecut_gnn::nn::{
     Aggregation, ConvKind, ConvRole, ConvShape, EdgeFeatureUse, EdgeWeighting, HeteroConv, HiddenActivation, LayerForm,
     PygLayer, RelationAggregation, WeightInit,
@@ -258,6 +258,17 @@ impl NetworkConfig {
             return Err(ModelError::Settings { what });
         }
         self.validate()
+    }
+
+    /// Checks that there are fan-outs for each layer.
+    pub(crate) fn check_hops(&self, hops: usize) -> Result<(), TrainError> {
+        let layers = self.num_layers;
+        if hops == layers {
+            return Ok(());
+        }
+        Err(TrainError::config(format!(
+            "the model has {layers} layers, but `num_neighbors` has {hops} fan-outs: give a fan-out for each layer"
+        )))
     }
 
     /// Checks that the convolution reads the weights and times of edges that the graph has for it.

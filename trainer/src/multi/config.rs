@@ -194,15 +194,8 @@ pub(super) fn check_fit(
         ..config.training.for_network(network)
     };
     let expected = multi_model_config(graph, &MultiTrainingConfig { training, targets: config.targets.clone() })?;
-    if let Some(what) = network.graph.difference(&expected.network.graph) {
-        return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
-    }
-    if network.num_layers != expected.network.num_layers {
-        return Err(TrainError::config(format!(
-            "the model has {} layers, but `num_neighbors` has {} fan-outs: give a fan-out for each layer",
-            network.num_layers, expected.network.num_layers
-        )));
-    }
+    network.graph.check_graph(&expected.network.graph)?;
+    network.check_hops(expected.network.num_layers)?;
     if model.targets != expected.targets {
         let what = "the labels of the graph have other classes or numbers than the targets of the model: use the graph that it \
                     was trained on, or train a model on this one";

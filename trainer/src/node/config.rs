@@ -143,14 +143,9 @@ pub(crate) fn check_fit(
     let asked = NodeTrainingConfig { training, scoring: config.scoring.clone() };
     let expected = self::model_config(graph, &asked)?;
     model.graph.check_graph(&expected.graph)?;
-    if (&model.outputs, model.num_layers) == (&expected.outputs, expected.num_layers) {
+    model.check_hops(expected.num_layers)?;
+    if model.outputs == expected.outputs {
         return Ok(());
-    }
-    if model.num_layers != expected.num_layers {
-        return Err(TrainError::config(format!(
-            "the model has {} layers, but `num_neighbors` has {} fan-outs: give a fan-out for each layer",
-            model.num_layers, expected.num_layers
-        )));
     }
     Err(TrainError::config(format!(
         "the model has {} outputs, but the graph has {}: use the graph that it was trained on, or train a model on this one",

@@ -33,7 +33,7 @@ pub fn explain_nodes<'s, B: AutodiffGnnBackend>(
     let embeddings = trained.embeddings(graph, saved.into().read_by(&config.sampler)?, job.world)?;
     let node_type = trained.node_type(graph, None)?;
     trained.check_classified(graph, node_type)?;
-    trained.check_hops(config.sampler.num_neighbors.num_hops())?;
+    model_config.check_hops(config.sampler.num_neighbors.num_hops())?;
     config.check_output(model_config.num_outputs())?;
     let schema = Arc::new(GraphSchema::read_by(&model_config.graph, graph.part().meta())?);
     let sampler = schema.sampler(graph, config.sampler.clone().with_disjoint(true))?;
