@@ -36,6 +36,135 @@ use super::flags::{ConvFlag, FlagValues, ModelName};
 use super::hetero::{HeteroConv, HeteroShape};
 use super::*;
 
+/// Implements what all convolutions have in common, whatever edges their layers read.
+macro_rules! settings_of_all {
+    ($($variant:ident($settings:ident),)*) => {
+        impl ConvKind {
+            /// Checks the settings for layers of a form with this number of columns between them.
+            ///
+            /// # Errors
+            /// The fault, and a way to correct it.
+            pub fn check(self, form: LayerForm, channels: usize) -> Result<(), String> {
+                let (checked, refusal) = match self {
+                    $(Self::$variant(settings) => (settings.check(channels), $settings::refusal(form)),)*
+                };
+                checked?;
+                match refusal {
+                    Some(what) => Err(what.into()),
+                    None => Ok(()),
+                }
+            }
+
+            /// Returns the layer of PyG that computes the same, if the Python package needs its description.
+            pub fn pyg(self, shape: ConvShape) -> Option<PygLayer> {
+                match self {
+                    $(Self::$variant(settings) => settings.pyg(shape),)*
+                }
+            }
+
+            /// Returns true if the convolution reads [`EdgeData::gcn_norm`]. It supports uniform sampling only.
+            pub fn needs_gcn_norm(self) -> bool {
+                match self {
+                    $(Self::$variant(_) => $settings::NEEDS_GCN_NORM,)*
+                }
+            }
+
+            /// Returns the use that the convolution makes of edge features.
+            pub fn edge_features(self) -> EdgeFeatureUse {
+                match self {
+                    $(Self::$variant(_) => $settings::EDGE_FEATURES,)*
+                }
+            }
+
+            /// Returns the blocks of edges that a layer reads over edges with or without features.
+            pub fn edge_blocks(self, reads_features: bool) -> EdgeBlocks {
+                match self {
+                    $(Self::$variant(_) => $settings::edge_blocks(reads_features),)*
+                }
+            }
+
+            /// Returns the use that the convolution makes of the weights of edges.
+            pub fn edge_weighting(self) -> EdgeWeighting {
+                match self {
+                    $(Self::$variant(settings) => settings.edge_weighting(),)*
+                }
+            }
+
+            /// Returns the activation that follows the hidden layers of a network without encoders and pooling.
+            pub fn hidden_activation(self) -> HiddenActivation {
+                match self {
+                    $(Self::$variant(_) => $settings::HIDDEN_ACTIVATION,)*
+                }
+            }
+
+            /// Returns the names of `--model` for layers of a form, in the order of the registry.
+            pub fn model_names(form: LayerForm) -> Vec<&'static ModelName> {
+                let mut names = Vec::new();
+                $(if $settings::refusal(form).is_none() {
+                    names.extend($settings::MODELS);
+                })*
+                names
+            }
+
+            /// Returns the flags of the convolution that a name of `--model` stands for; empty for an unknown name.
+            pub fn flags_of(model: &str) -> &'static [ConvFlag] {
+                $(if entry($settings::MODELS, model).is_some() {
+                    return $settings::FLAGS;
+                })*
+                &[]
+            }
+
+            /// Makes the convolution that a name of `--model` stands for. Values that are absent have their defaults.
+            ///
+            /// # Errors
+            /// An unknown name, or a value that is out of range.
+            pub fn from_flags(model: &str, given: FlagValues) -> Result<Self, String> {
+                $(if let Some(name) = entry($settings::MODELS, model) {
+                    return $settings::from_flags(complete(name, $settings::FLAGS, given)).map(Self::$variant);
+                })*
+                Err(format!("{model} is not a model"))
+            }
+
+            /// Returns the values of the convolution's flags.
+            pub fn to_flags(self) -> FlagValues {
+                match self {
+                    $(Self::$variant(settings) => settings.to_flags(),)*
+                }
+            }
+
+            /// Returns the name that `--model` has for the convolution.
+            pub fn model_name(self) -> &'static str {
+                match self {
+                    $(Self::$variant(settings) => name_of(&settings),)*
+                }
+            }
+        }
+
+        /// Writes the name if there are no settings, and otherwise an object with the name and the settings.
+        impl Serialize for ConvKind {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $(Self::$variant(settings) => tagged(serializer, settings),)*
+                }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for ConvKind {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let (name, settings) = name_and_settings::<D>(deserializer)?;
+                match name.as_str() {
+                    $($settings::NAME => serde_json::from_value(settings).map(Self::$variant),)*
+                    _ => {
+                        let known = [$($settings::NAME),*].join(", ");
+                        return Err(D::Error::custom(format!("unknown convolution {name:?}, expected one of {known}")));
+                    }
+                }
+                .map_err(|error| D::Error::custom(format!("{name}: {error}")))
+            }
+        }
+    };
+}
+
 /// Declares the convolutions. `per_edge_type` lists those over the edges of one type, `per_layer` those that read all
 /// edge types at once.
 macro_rules! convolutions {
@@ -140,62 +269,6 @@ macro_rules! convolutions {
                 }
             }
 
-            /// Checks the settings for layers of a form with this number of columns between them.
-            ///
-            /// # Errors
-            /// The fault, and a way to correct it.
-            pub fn check(self, form: LayerForm, channels: usize) -> Result<(), String> {
-                let (checked, refusal) = match self {
-                    $(Self::$variant(settings) => (settings.check(channels), $settings::refusal(form)),)*
-                    $(Self::$typed(settings) => (settings.check(channels), $typed_settings::refusal(form)),)*
-                };
-                checked?;
-                match refusal {
-                    Some(what) => Err(what.into()),
-                    None => Ok(()),
-                }
-            }
-
-            /// Returns the layer of PyG that computes the same, if the Python package needs its description.
-            pub fn pyg(self, shape: ConvShape) -> Option<PygLayer> {
-                match self {
-                    $(Self::$variant(settings) => settings.pyg(shape),)*
-                    $(Self::$typed(settings) => settings.pyg(shape),)*
-                }
-            }
-
-            /// Returns true if the convolution reads [`EdgeData::gcn_norm`]. It supports uniform sampling only.
-            pub fn needs_gcn_norm(self) -> bool {
-                match self {
-                    $(Self::$variant(_) => $settings::NEEDS_GCN_NORM,)*
-                    $(Self::$typed(_) => $typed_settings::NEEDS_GCN_NORM,)*
-                }
-            }
-
-            /// Returns the use that the convolution makes of edge features.
-            pub fn edge_features(self) -> EdgeFeatureUse {
-                match self {
-                    $(Self::$variant(_) => $settings::EDGE_FEATURES,)*
-                    $(Self::$typed(_) => $typed_settings::EDGE_FEATURES,)*
-                }
-            }
-
-            /// Returns the blocks of edges that a layer reads over edges with or without features.
-            pub fn edge_blocks(self, reads_features: bool) -> EdgeBlocks {
-                match self {
-                    $(Self::$variant(_) => $settings::edge_blocks(reads_features),)*
-                    $(Self::$typed(_) => $typed_settings::edge_blocks(reads_features),)*
-                }
-            }
-
-            /// Returns the use that the convolution makes of the weights of edges.
-            pub fn edge_weighting(self) -> EdgeWeighting {
-                match self {
-                    $(Self::$variant(settings) => settings.edge_weighting(),)*
-                    $(Self::$typed(settings) => settings.edge_weighting(),)*
-                }
-            }
-
             /// Returns true if the convolution reads all edge types at once, so that only typed layers have it.
             pub fn is_typed(self) -> bool {
                 match self {
@@ -203,94 +276,9 @@ macro_rules! convolutions {
                     $(Self::$typed(_) => true,)*
                 }
             }
-
-            /// Returns the activation that follows the hidden layers of a network without encoders and pooling.
-            pub fn hidden_activation(self) -> HiddenActivation {
-                match self {
-                    $(Self::$variant(_) => $settings::HIDDEN_ACTIVATION,)*
-                    $(Self::$typed(_) => $typed_settings::HIDDEN_ACTIVATION,)*
-                }
-            }
-
-            /// Returns the names of `--model` for layers of a form, in the order of the registry.
-            pub fn model_names(form: LayerForm) -> Vec<&'static ModelName> {
-                let mut names = Vec::new();
-                $(if $settings::refusal(form).is_none() {
-                    names.extend($settings::MODELS);
-                })*
-                $(if $typed_settings::refusal(form).is_none() {
-                    names.extend($typed_settings::MODELS);
-                })*
-                names
-            }
-
-            /// Returns the flags of the convolution that a name of `--model` stands for; empty for an unknown name.
-            pub fn flags_of(model: &str) -> &'static [ConvFlag] {
-                $(if entry($settings::MODELS, model).is_some() {
-                    return $settings::FLAGS;
-                })*
-                $(if entry($typed_settings::MODELS, model).is_some() {
-                    return $typed_settings::FLAGS;
-                })*
-                &[]
-            }
-
-            /// Makes the convolution that a name of `--model` stands for. Values that are absent have their defaults.
-            ///
-            /// # Errors
-            /// An unknown name, or a value that is out of range.
-            pub fn from_flags(model: &str, given: FlagValues) -> Result<Self, String> {
-                $(if let Some(name) = entry($settings::MODELS, model) {
-                    return $settings::from_flags(complete(name, $settings::FLAGS, given)).map(Self::$variant);
-                })*
-                $(if let Some(name) = entry($typed_settings::MODELS, model) {
-                    let values = complete(name, $typed_settings::FLAGS, given);
-                    return $typed_settings::from_flags(values).map(Self::$typed);
-                })*
-                Err(format!("{model} is not a model"))
-            }
-
-            /// Returns the values of the convolution's flags.
-            pub fn to_flags(self) -> FlagValues {
-                match self {
-                    $(Self::$variant(settings) => settings.to_flags(),)*
-                    $(Self::$typed(settings) => settings.to_flags(),)*
-                }
-            }
-
-            /// Returns the name that `--model` has for the convolution.
-            pub fn model_name(self) -> &'static str {
-                match self {
-                    $(Self::$variant(settings) => name_of(&settings),)*
-                    $(Self::$typed(settings) => name_of(&settings),)*
-                }
-            }
         }
 
-        /// Writes the name if there are no settings, and otherwise an object with the name and the settings.
-        impl Serialize for ConvKind {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                match self {
-                    $(Self::$variant(settings) => tagged(serializer, settings),)*
-                    $(Self::$typed(settings) => tagged(serializer, settings),)*
-                }
-            }
-        }
-
-        impl<'de> Deserialize<'de> for ConvKind {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let (name, settings) = name_and_settings::<D>(deserializer)?;
-                match name.as_str() {
-                    $($settings::NAME => serde_json::from_value(settings).map(Self::$variant),)*
-                    $($typed_settings::NAME => serde_json::from_value(settings).map(Self::$typed),)*
-                    _ => {
-                        let known = [$($settings::NAME,)* $($typed_settings::NAME),*].join(", ");
-                        return Err(D::Error::custom(format!("unknown convolution {name:?}, expected one of {known}")));
-                    }
-                }
-                .map_err(|error| D::Error::custom(format!("{name}: {error}")))
-            }
-        }
+        settings_of_all! { $($variant($settings),)* $($typed($typed_settings),)* }
     };
 }
 
