@@ -75,11 +75,13 @@ pub(super) fn no_score(metric: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run_page::MetricName;
     use crate::tasks::TASKS;
     use edgecut_trainer::TestDetails;
     use edgecut_trainer::graph::{CrossValidationResult, Protocol};
     use edgecut_trainer::link::{LinkMetric, LinkResult, LinkScores};
     use serde::Serialize;
+    use serde_json::json;
 
     /// Returns the scores of a result that a run of a task has written.
     fn read(task: &str, written: &impl Serialize) -> Result<Scores, String> {
@@ -88,47 +90,38 @@ mod tests {
         (task.scores_of)(&text).unwrap_or_else(|| panic!("no result: {text}"))
     }
 
-    fn link_scores(metric: LinkMetric, value: f64) -> LinkScores {
-        let mut scores = LinkScores { edges: 9, mrr: Some(0.01), roc_auc: Some(0.02), ..LinkScores::default() };
-        match metric {
-            LinkMetric::Mrr => scores.mrr = Some(value),
-            LinkMetric::HitsAt(1) => scores.hits_at_1 = Some(value),
-            LinkMetric::HitsAt(3) => scores.hits_at_3 = Some(value),
-            LinkMetric::HitsAt(10) => scores.hits_at_10 = Some(value),
-            LinkMetric::HitsAt(depth) => {
-                scores.hits_at.insert(depth, value);
-            }
-            LinkMetric::RocAuc => scores.roc_auc = Some(value),
-            LinkMetric::AveragePrecision => scores.average_precision = Some(value),
+    fn link_scores(metric: &str, value: f64) -> LinkScores {
+        let mut scores = json!({ "edges": 9, "mrr": 0.01, "roc_auc": 0.02 });
+        scores[metric.replace('-', "_")] = value.into();
+        serde_json::from_value(scores).expect("scores")
+    }
+
+    /// Returns the scores of one metric.
+    fn of_metric(metric: MetricName, text: &str, higher_is_better: bool, valid: f64, test: Option<f64>) -> Scores {
+        Scores {
+            metric: text.to_owned(),
+            higher_is_better,
+            valid,
+            test,
+            valid_metrics: vec![(metric.clone(), Some(valid))].into(),
+            test_metrics: vec![(metric, test)].into(),
+            best_epoch: None,
+            judged_by_test: false,
         }
-        scores
     }
 
     #[test]
     fn scores_of_every_metric_are_read() {
-        let of_links = ["mrr", "hits@1", "hits@3", "hits@10", "hits@50", "roc-auc", "average-precision"];
-        for name in of_links {
+        for name in ["mrr", "hits@1", "hits@3", "hits@10", "hits@50", "roc-auc", "average-precision"] {
             let metric: LinkMetric = name.parse().expect("a metric");
-            let valid = link_scores(metric, 0.25);
-            let test = link_scores(metric, 0.75);
-            let found = read("link", &LinkResult { best_epoch: 4, metric, metrics: metric.into(), valid, test })
-                .expect("scores");
-            assert_eq!(
-                found,
-                Scores {
-                    metric: name.into(),
-                    higher_is_better: true,
-                    valid: 0.25,
-                    test: Some(0.75),
-                    valid_metrics: vec![(metric.into(), Some(0.25))].into(),
-                    test_metrics: vec![(metric.into(), Some(0.75))].into(),
-                    best_epoch: Some(4),
-                    judged_by_test: false
-                },
-                "the metric {name}"
-            );
+            let [valid, test] = [0.25, 0.75].map(|value| link_scores(name, value));
+            let result = LinkResult { best_epoch: 4, metric, metrics: metric.into(), valid, test };
+            let expected = of_metric(metric.into(), name, true, 0.25, Some(0.75));
+            assert_eq!(read("link", &result), Ok(Scores { best_epoch: Some(4), ..expected }), "the metric {name}");
         }
         for metric in Metric::all() {
+            let name = metric.name();
+            let higher_is_better = metric.higher_is_better();
             let mut result = SeedResult {
                 best_epoch: 3,
                 valid_acc: Some(0.1),
@@ -141,24 +134,14 @@ mod tests {
                 decision: None,
                 test_details: TestDetails::default(),
             };
-            let higher_is_better = metric.higher_is_better();
-            let expected = Scores {
-                metric: metric.to_string(),
-                higher_is_better,
-                valid: 0.5,
-                test: None,
-                valid_metrics: vec![(metric.into(), Some(0.5))].into(),
-                test_metrics: vec![(metric.into(), None)].into(),
-                best_epoch: Some(3),
-                judged_by_test: false,
-            };
+            let expected = of_metric(metric.into(), name, higher_is_better, 0.5, None);
+            let expected = Scores { best_epoch: Some(3), ..expected };
             for task in ["node", "edge", "graph"] {
                 assert_eq!(read(task, &result).as_ref(), Ok(&expected), "{task}");
             }
             result.valid_metric = None;
-            assert!(
-                read("node", &result).expect_err("no score").contains(&format!("no {metric} on the validation data"))
-            );
+            let error = read("node", &result).expect_err("no score");
+            assert!(error.contains(&format!("no {metric} on the validation data")), "{error}");
             let mut folds = CrossValidationResult {
                 protocol: Protocol::Validation,
                 metric,
@@ -169,22 +152,12 @@ mod tests {
                 valid_metrics: [(metric, Some(0.875))].into_iter().collect(),
                 others: Vec::new(),
             };
-            let of_test = NamedValues::from(vec![(metric.into(), Some(0.625))]);
-            let expected = Scores {
-                metric: metric.to_string(),
-                higher_is_better,
-                valid: 0.875,
-                test: Some(0.625),
-                valid_metrics: vec![(metric.into(), Some(0.875))].into(),
-                test_metrics: of_test.clone(),
-                best_epoch: None,
-                judged_by_test: false,
-            };
-            assert_eq!(read("graph", &folds).as_ref(), Ok(&expected));
+            let expected = of_metric(metric.into(), name, higher_is_better, 0.875, Some(0.625));
+            assert_eq!(read("graph", &folds), Ok(expected));
             folds.protocol = Protocol::BestMeanEpoch;
             folds.valid_metrics = MetricValues::default();
-            let expected = Scores { valid: 0.625, valid_metrics: of_test, judged_by_test: true, ..expected };
-            assert_eq!(read("graph", &folds), Ok(expected));
+            let expected = of_metric(metric.into(), name, higher_is_better, 0.625, Some(0.625));
+            assert_eq!(read("graph", &folds), Ok(Scores { judged_by_test: true, ..expected }));
         }
     }
 }
