@@ -113,7 +113,7 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
     // Reading a large graph takes long.
     check_free(&job.out_dir, job.options.overwrite)?;
     let memory = AnonymousMemory::watch()?;
-    terminal.reading();
+    terminal.enter("reading");
     memory_limit::apply(&mut job, &terminal).inspect_err(|_| terminal.clear())?;
     let (meta, dropped) = load_and_partition(&job, &terminal).inspect_err(|_| terminal.clear())?;
     let seconds = terminal.finish();
@@ -281,7 +281,7 @@ fn run_features(args: &FeaturesArgs) -> anyhow::Result<()> {
         )?,
         ..TableOptions::default()
     };
-    terminal.building_features();
+    terminal.enter("features");
     let built =
         build_part_features(&args.conf, &options, &args.dataset_root_dir, DiskPartId(args.part), args.overwrite)
             .inspect_err(|_| terminal.clear())?;

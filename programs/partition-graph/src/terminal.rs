@@ -53,14 +53,9 @@ impl Terminal {
         self.lock().method = method;
     }
 
-    /// Shows that the dataset is being read or generated.
-    pub(crate) fn reading(&self) {
-        self.begin(&mut self.lock(), "reading");
-    }
-
-    /// Shows that features are being built.
-    pub(crate) fn building_features(&self) {
-        self.begin(&mut self.lock(), "features");
+    /// Shows a phase that comes before the partitioning.
+    pub(crate) fn enter(&self, name: &'static str) {
+        self.begin(&mut self.lock(), name);
     }
 
     /// Ends the last phase, and returns the seconds of each phase.

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &UpdateArgs) -> anyhow::Result<()> {
     let out_dir = args.output_dir.as_deref().unwrap_or(&args.dir);
     let meta = Meta::read(&args.dir)?;
     check_update_output(out_dir, replaces(args))?;
-    terminal.reading();
+    terminal.enter("reading");
     let space = match &args.scratch_dir {
         None => Workspace::in_memory(Observer(terminal.clone())),
         Some(dir) => Workspace::scratch(dir, WORK_BYTES, Observer(terminal.clone()))?,

@@ -71,7 +71,8 @@ impl DecisionRule {
         match self.threshold {
             Some(Threshold::Given(probability)) => {
                 let logit = (probability / (1.0 - probability)).ln();
-                self.start.clone().with_thresholds(vec![logit; num_thresholds(outputs)])
+                let num_thresholds = if let OutputKind::Labels(labels) = outputs { labels } else { 1 };
+                self.start.clone().with_thresholds(vec![logit; num_thresholds])
             }
             _ => self.start.clone(),
         }
@@ -112,9 +113,4 @@ impl DecisionRule {
         }
         Ok(decision)
     }
-}
-
-/// Returns the number of thresholds of outputs.
-fn num_thresholds(outputs: OutputKind) -> usize {
-    if let OutputKind::Labels(labels) = outputs { labels } else { 1 }
 }

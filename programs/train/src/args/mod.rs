@@ -241,11 +241,6 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     if value.is_finite() && value > 0.0 { Ok(value) } else { Err(format!("{text} is not a finite number > 0")) }
 }
 
-/// Returns true for the name of a metric of any task.
-fn is_metric(name: &str) -> bool {
-    name.parse::<Metric>().is_ok() || name.parse::<LinkMetric>().is_ok()
-}
-
 /// Flags for the files that a run writes and reads.
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Output")]
@@ -302,7 +297,7 @@ impl OutputArgs {
             check_output(path).with_context(|| format!("--save-model: write {}", path.display()))?;
         }
         if let Some(metrics) = self.metrics.as_ref().and_then(|path| path.to_str())
-            && metrics.split(',').all(is_metric)
+            && metrics.split(',').all(|name| name.parse::<Metric>().is_ok() || name.parse::<LinkMetric>().is_ok())
         {
             let what = format!(
                 "--metrics names the file of the metrics of each epoch, and {metrics} looks like metrics: give them by \

@@ -43,10 +43,6 @@ const HEADER: &str = "# The flags of this run. Use them with --config.\n";
 /// The line before the defaults. They are comments, because a flag that is given may conflict with others.
 const DEFAULTS: &str = "# Defaults of the other flags\n";
 
-fn is_unset(value: &Value) -> bool {
-    matches!(value, Value::Null | Value::Bool(false)) || *value == Value::Array(Vec::new())
-}
-
 /// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`. `text` is the result of
 /// [`config_text`].
 ///
@@ -86,7 +82,8 @@ pub(crate) fn config_text(
     let mut lines = BTreeMap::new();
     let mut defaults = BTreeMap::new();
     for (name, value) in [&flags, &whole].into_iter().filter_map(Value::as_object).flatten() {
-        if is_unset(value) || FILES.contains(&name.as_str()) {
+        let is_unset = matches!(value, Value::Null | Value::Bool(false)) || *value == Value::Array(Vec::new());
+        if is_unset || FILES.contains(&name.as_str()) {
             continue;
         }
         let of_kind = if given.is_given(name) { &mut lines } else { &mut defaults };

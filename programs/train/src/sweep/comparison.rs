@@ -13,7 +13,8 @@ const OF_EVALUATION: [&str; 6] = ["eval-negatives", "label", "metric", "positive
 pub(super) fn check_same_evaluation(runs: &[Vec<(String, String)>]) -> Result<(), String> {
     for flag in OF_EVALUATION {
         let given = runs.iter().flatten().filter(|(name, _)| name == flag);
-        let values = distinct(given.map(|(_, value)| selecting(value)));
+        // The first metric, or the first target without its weight, decides about the score.
+        let values = distinct(given.map(|(_, value)| value.split([',', '*']).next().unwrap_or(value).trim()));
         if values.len() > 1 {
             return Err(format!(
                 "--set {flag}: scores with --{flag} {} cannot be compared, so the runs would have no order: give all runs the \
@@ -23,11 +24,6 @@ pub(super) fn check_same_evaluation(runs: &[Vec<(String, String)>]) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Returns the part of a value that decides about the score: the first metric, or the first target without its weight.
-fn selecting(value: &str) -> &str {
-    value.split([',', '*']).next().unwrap_or(value).trim()
 }
 
 /// Returns the metrics of the scores, each once.

@@ -13,9 +13,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     is_of_class: false,
     needs: "numbers",
     accepts: |outputs| matches!(outputs, OutputKind::Numbers(_)),
-    start: |outputs| ErrorSums::state(outputs, root_mean_squared_error),
+    start: |outputs| {
+        ErrorSums::state(outputs, |columns| ErrorSums::total(columns, |column| column.squared).map(f64::sqrt))
+    },
 };
-
-fn root_mean_squared_error(columns: &[ErrorSums]) -> Option<f64> {
-    ErrorSums::total(columns, |column| column.squared).map(f64::sqrt)
-}
