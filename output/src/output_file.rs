@@ -120,16 +120,6 @@ pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Checks that `path` can be written, by creating and removing a temporary file. Also removes temporary files of `path`
 /// that killed processes have left. Call it before a long computation whose result goes to `path`.
 ///
-/// ```
-/// use edgecut_output::check_output;
-/// # let dir = tempfile::tempdir()?;
-/// check_output(&dir.path().join("new.json"))?;
-/// let error = check_output(&dir.path().join("no folder/new.json")).unwrap_err().to_string();
-/// assert!(error.ends_with("no folder does not exist: create it, or choose another path"));
-/// assert!(check_output(dir.path()).is_err());
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
 /// # Errors
 /// As [`OutputFile::create`].
 pub fn check_output(path: &Path) -> io::Result<()> {
@@ -148,16 +138,6 @@ pub fn remove_abandoned(path: &Path) -> io::Result<()> {
 
 /// Removes the temporary files in a folder that this machine has written and that no running process holds open, for
 /// outputs whose names `is_output` accepts.
-///
-/// ```
-/// use edgecut_output::{OutputFile, remove_abandoned_in};
-/// # let dir = tempfile::tempdir()?;
-/// let output = OutputFile::create(&dir.path().join("model.0"))?;
-/// // A file that is still being written is kept.
-/// remove_abandoned_in(dir.path(), |name| name.to_string_lossy().starts_with("model."))?;
-/// assert!(output.temporary().exists());
-/// # Ok::<(), std::io::Error>(())
-/// ```
 ///
 /// # Errors
 /// If the folder cannot be read.

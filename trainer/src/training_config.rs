@@ -22,17 +22,6 @@ const EVALUATION_SEED: u64 = 0x6576_616c;
 
 settings! {
     /// Settings of a model and of its training.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-    /// use edgecut_trainer::TrainingConfig;
-    /// use edgecut_trainer::models::{ConvKind, SageSettings};
-    /// use edgecut_gnn::nn::Aggregation;
-    /// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-    /// let sampler = SamplerConfig::new(vec![Fanout::Count(10), Fanout::Count(5)]);
-    /// let config = TrainingConfig { hidden_channels: 64, batch_size: 32, ..TrainingConfig::new(kind, sampler) };
-    /// assert_eq!(config.eval_num_neighbors, config.sampler.num_neighbors);
-    /// ```
     #[derive(Clone, Debug)]
     pub struct TrainingConfig {
         /// The kind of model.

@@ -23,18 +23,6 @@ const MOMENTUM: f64 = 0.1;
 /// does under `DistributedDataParallel`. Statistics of all ranks would need a collective within the forward and the backward
 /// pass, which a rank without seeds in a step does not run. The trainer averages the running statistics over all ranks before each evaluation
 /// (`average_statistics`), so that all ranks evaluate and save the same model.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::nn::Mode;
-/// use edgecut_gnn::nn::BatchNorm;
-/// use edgecut_gnn::ops::{Activation, DropoutKey};
-/// let device = Default::default();
-/// let layer = BatchNorm::<NdArray>::new(1, &device);
-/// let x = Tensor::from_data([[4.0], [4.0]], &device);
-/// let output = layer.forward(x, Mode::Train(DropoutKey::new(0, 0, 0)), Activation::Identity);
-/// assert_eq!(output.into_data(), TensorData::from([[0.0f32], [0.0]]));
-/// ```
 #[derive(Module, Debug)]
 pub struct BatchNorm<B: Backend> {
     /// `[channels]`.

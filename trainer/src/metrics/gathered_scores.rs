@@ -7,15 +7,6 @@ use edgecut_cluster::{ClusterError, ProcessGroup};
 /// The scores of the positives and negatives of all ranks. Each rank holds all of them, 4 bytes each.
 ///
 /// A positive whose score is NaN ranks below all others, and a negative above all others.
-///
-/// ```
-/// use edgecut_trainer::metrics::{GatheredScores, ScoredLabels};
-/// let scored = ScoredLabels { positives: vec![0.9, 0.4], negatives: vec![0.5, 0.1, 0.1] };
-/// let scores = GatheredScores::of_one_rank(scored);
-/// assert_eq!(scores.roc_auc(), Some(5.0 / 6.0));
-/// assert_eq!(scores.average_precision(), Some((1.0 + 2.0 / 3.0) / 2.0));
-/// assert_eq!(scores.ranking(&[1]).hits(), Some([0.5, 1.0, 1.0]));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GatheredScores {
     /// Ascending.

@@ -13,22 +13,6 @@ use edgecut_gnn::ops::{Block, GnnBackend, Segments};
 ///
 /// Invariants: the destinations and the sources of the block are all nodes, and the features and the segments have as
 /// many rows.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::tensor::Tensor;
-/// use edgecut_trainer::Cpu;
-/// use edgecut_trainer::models::GraphInput;
-/// use edgecut_gnn::ops::{BatchGraph, Block, Segments};
-/// // Two graphs: nodes 0 and 1 with an edge in both directions, and node 2 alone.
-/// let graph = BatchGraph::new(vec![0, 1, 2, 2], vec![1, 0], 3)?;
-/// let block = Block::new(Arc::new(graph), 3, 3)?;
-/// let segments = Segments::new(vec![0, 2, 3])?;
-/// let input = GraphInput::new(Tensor::<Cpu, 2>::ones([3, 4], &Default::default()), block, segments)?;
-/// assert_eq!(input.num_graphs(), 2);
-/// assert!(input.check(4).is_ok() && input.check(5).is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct GraphInput<B: Backend> {
     nodes: ModelInput<B>,

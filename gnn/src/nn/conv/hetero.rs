@@ -40,35 +40,6 @@ pub struct EdgeShape {
 ///
 /// A message is the output of a [`Conv`] over one edge type, with its own weights. Each node type that is the
 /// destination of an edge type has its own `W_self` and `b`.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::tensor::Tensor;
-/// use edgecut_gnn::Cpu;
-/// use edgecut_gnn::nn::Mode;
-/// use edgecut_gnn::nn::{
-///     ConvKind, EdgeData, EdgeShape, HeteroShape, Incoming, LayerPass, RelationAggregation, SageSettings, TypedConv, TypedConvInput,
-///     WeightInit,
-/// };
-/// use edgecut_gnn::ops::{Activation, BatchGraph, Block};
-/// let shape = HeteroShape {
-///     edge_types: &[EdgeShape { src: 0, dst: 1, edge_channels: 0 }],
-///     num_node_types: 2,
-///     channels: 4,
-///     combine: RelationAggregation::Sum,
-/// };
-/// let device = Default::default();
-/// let layer = ConvKind::Sage(SageSettings::default()).init_typed::<Cpu>(&shape, &mut WeightInit::new(0), &device);
-/// // A paper with two authors.
-/// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
-/// let writes = Incoming { relation: 0, x: Tensor::ones([2, 4], &device), block, edges: EdgeData::default() };
-/// let pass = LayerPass::new(Mode::Eval, 0);
-/// let x = Tensor::ones([1, 4], &device);
-/// let activation = Activation::Identity;
-/// let input = TypedConvInput { node_type: 1, x, num_dst: 1, incoming: &[writes], pass, activation };
-/// assert_eq!(layer.convolve(input).dims(), [1, 4]);
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 #[derive(Module, Debug)]
 pub struct HeteroConv<B: Backend> {
     /// The convolution of each edge type.
