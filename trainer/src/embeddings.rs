@@ -161,12 +161,11 @@ impl Embeddings {
                     0 => ["have no features", "partition the dataset with features for these nodes"],
                     _ => ["have embeddings (`node_embeddings`)", "leave these embeddings out"],
                 };
-                let what = format!(
+                return Err(TrainError::config(format!(
                     "nodes of type {} {have}, and servers keep no embeddings: train with the parts on this node \
                      (`dataset_root_dir`), or {without}",
                     nodes.name
-                );
-                return Err(TrainError::Config { what });
+                )));
             }
             // Keeps the expected norm of a vector independent of its width.
             let scale = 1.0 / (dim as f32).sqrt();
@@ -496,12 +495,11 @@ impl Embeddings {
         let mut starts = Vec::with_capacity(matches.len());
         for matched in matches.iter().filter(|matched| matched.new > 0) {
             if self.neighbor_tables(&matched.node_type, matches).is_empty() {
-                let what = format!(
+                return Err(TrainError::config(format!(
                     "no edges lead to nodes of type {} from nodes with saved embeddings of the same width, so that new nodes \
                      have no start: choose another one (`new_embeddings=mean`)",
                     matched.node_type
-                );
-                return Err(TrainError::Config { what });
+                )));
             }
         }
         for (matched, rows) in matches.iter().zip(new_rows) {

@@ -54,13 +54,12 @@ impl<B: AutodiffGnnBackend> EdgeTask<B> {
         let (loader, cache) = TrainingLoader::new::<B>(loader, training, false, options.normalize_features, device)?;
         maker.cache = cache;
         if loader.whole().total_seeds() == 0 {
-            let what = format!(
+            return Err(TrainError::config(format!(
                 "dataset {} has no training edges of type {}: list them in edge_train_idx.npy, or give `split_pct` \
                  to the labels of its table, and partition again",
                 graph.part().meta().dataset,
                 model.edge_type_name()
-            );
-            return Err(TrainError::Config { what });
+            )));
         }
         let loss = data.objective.loss.clone().for_data(|| {
             let num_classes = data.objective.outputs.width();

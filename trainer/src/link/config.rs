@@ -108,12 +108,11 @@ impl LinkTrainingConfig {
     pub fn for_evaluation(&self, meta: &Meta) -> Result<Self, TrainError> {
         let [has_validation, has_test] = held_out_of(meta, &chosen_edge_types(meta, self)?);
         if !has_validation && !has_test {
-            let what = format!(
+            return Err(TrainError::config(format!(
                 "dataset {}: it has no held-out edges to evaluate on: hold out edges (`hold_out_edges=0.1,0.1`), or give it \
                  validation or test edges",
                 meta.dataset
-            );
-            return Err(TrainError::Config { what });
+            )));
         }
         Ok(Self { without_validation: !has_validation, ..self.clone() })
     }
@@ -311,13 +310,12 @@ fn chosen_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<Edg
     if forward.len() > 1 {
         // Without held-out edges, nothing tells the types to predict from those that only carry messages.
         let names: Vec<String> = forward.iter().map(|e| meta.edge_types[e.index()].full_name()).collect();
-        let what = format!(
+        return Err(TrainError::config(format!(
             "dataset {}: it has several edge types and no held-out edges, so that the types to predict must be named: \
              choose from {} (`edge_types`)",
             meta.dataset,
             names.join(", ")
-        );
-        return Err(TrainError::Config { what });
+        )));
     }
     Ok(forward)
 }
@@ -343,20 +341,18 @@ pub(super) fn held_out_of(meta: &Meta, edge_types: &[EdgeTypeId]) -> [bool; 2] {
 pub fn link_model_config(meta: &Meta, config: &LinkTrainingConfig) -> Result<LinkModelConfig, TrainError> {
     let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
     if config.n3_weight > 0.0 && !config.decoder.has_n3() {
-        let what = format!(
+        return Err(TrainError::config(format!(
             "the N3 penalty is defined for products of source, relation and destination only, not for the decoder {}: \
              leave `n3_weight` out, or use dot, distmult or complex",
             config.decoder
-        );
-        return Err(TrainError::Config { what });
+        )));
     }
     if config.log_q_correction && !config.loss.is_sampled_softmax() {
-        let what = format!(
+        return Err(TrainError::config(format!(
             "the log-Q correction estimates a softmax over all nodes, which the loss {} does not compute: use \
              `loss=softmax`, or leave `log_q_correction` out",
             config.loss
-        );
-        return Err(TrainError::Config { what });
+        )));
     }
     if let Some(what) = useless_hard_negatives(config).or_else(|| useless_limit_of_given(config)) {
         return Err(TrainError::Config { what });

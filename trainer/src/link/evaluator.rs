@@ -264,12 +264,11 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
         }
         let [scores] = self.rank([split], model, embeddings, progress, world)?;
         if split == Split::Valid && scores.edges == 0 && scores.left_out > 0 {
-            let what = format!(
+            return Err(TrainError::config(format!(
                 "no epoch can be selected: the sources of all {} validation edges are connected to all nodes of the \
                  destination's type, so there are no negatives to rank against: hold out other edges, or give negatives",
                 scores.left_out
-            );
-            return Err(TrainError::Config { what });
+            )));
         }
         Ok(scores)
     }

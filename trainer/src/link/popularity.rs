@@ -50,13 +50,12 @@ impl Popularity {
         for candidate in candidates {
             if !is_proportional(graph, &targets, candidate, world)? {
                 let node_type = &meta.node_types[candidate.index()].name;
-                let what = format!(
+                return Err(TrainError::config(format!(
                     "the log-Q correction expects a node of type {node_type} in a batch in proportion to its in-degree, but \
                      the edges to predict end and start at these nodes in other proportions, since they have edges of other \
                      types, or edges in one direction only: leave out `log_q_correction`, or train on a graph without the \
                      other edges or with both directions"
-                );
-                return Err(TrainError::Config { what });
+                )));
             }
         }
         let mut totals = Vec::with_capacity(meta.node_types.len());

@@ -70,12 +70,11 @@ impl<B: AutodiffGnnBackend> LinkTask<B> {
         let loader = training_loader((graph, &schema), config, options, changing, world)?;
         let (loader, cache) = TrainingLoader::new::<B>(loader, training, false, options.normalize_features, device)?;
         if loader.whole().total_seeds() == 0 {
-            let what = format!(
+            return Err(TrainError::config(format!(
                 "dataset {} has no edges to train on: choose edge types with edges (`edge_types`), or hold out fewer of them \
                  (partition-graph --hold-out-edges) and partition again",
                 graph.part().meta().dataset
-            );
-            return Err(TrainError::Config { what });
+            )));
         }
         let popularity = Popularity::new(graph, config, world)?;
         Ok(Self {

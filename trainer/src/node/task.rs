@@ -58,12 +58,11 @@ impl<B: AutodiffGnnBackend> NodeTask<B> {
         let (loader, cache) =
             TrainingLoader::new::<B>(loader, training, graph.is_even(), options.normalize_features, device)?;
         if loader.whole().total_seeds() == 0 {
-            let what = format!(
+            return Err(TrainError::config(format!(
                 "dataset {} has no training nodes: add masks to the dataset or `split_pct` to the labels of its tables, or \
                  divide the nodes by partition-graph --split-nodes 0.8,0.1,0.1, and partition again",
                 graph.part().meta().dataset
-            );
-            return Err(TrainError::Config { what });
+            )));
         }
         let loss = data.objective.loss.clone().for_data(|| {
             let num_classes = graph.part().meta().node_types[data.seed_type.index()].num_classes;

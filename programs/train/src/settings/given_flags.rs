@@ -31,9 +31,7 @@ impl GivenFlags {
     pub(crate) fn is_given(&self, id: &str) -> bool {
         self.flags.get(id).is_some_and(|flag| flag.is_given)
     }
-}
 
-impl GivenFlags {
     /// Returns the flags that the user gave, by id, with their values.
     pub(crate) fn all_given(&self) -> impl Iterator<Item = (&str, &str)> {
         let given = self.flags.iter().filter(|(_, flag)| flag.is_given);
