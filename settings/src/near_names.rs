@@ -36,15 +36,6 @@ const OPPOSITES: [(&str, &str); 19] = [
 ///
 /// Names that differ in case, in `-`, `_` and spaces only, or by one prefix or suffix of three letters or more, are near as
 /// well. A name with the opposite meaning is not near, even if only two letters differ.
-///
-/// ```
-/// use edgecut_settings::near_name;
-/// assert_eq!(near_name("tyme_col", ["time_col", "weight_col"]), Some("time_col"));
-/// assert_eq!(near_name("itm", ["item", "user"]), Some("item"));
-/// assert_eq!(near_name("author", ["paper", "venue"]), None);
-/// assert_eq!(near_name("x3", ["x1", "x2"]), None);
-/// assert_eq!(near_name("max_rows", ["min_rows"]), None);
-/// ```
 pub fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut nearest: Option<(usize, &str)> = None;
     let mut is_tied = false;

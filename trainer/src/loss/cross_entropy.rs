@@ -13,17 +13,6 @@ use edgecut_gnn::ops::{GnnBackend, cross_entropy_sum};
 ///
 /// With the weights `w`, the smoothing `e` and `K` classes, a seed of class `y` with the probabilities `p` has the loss
 /// `-(1 - e) w[y] log p[y] - e / K sum_c w[c] log p[c]` and the weight `w[y]` (Szegedy et al. 2016, section 7).
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_trainer::loss::{CrossEntropy, Loss, Target};
-/// let loss = CrossEntropy { class_weights: "1,3".parse().unwrap(), label_smoothing: 0.0 };
-/// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 0.0], [0.0, 0.0]], &Default::default());
-/// let result = loss.sum(logits, &Target::Classes(vec![0, 1]))?;
-/// assert_eq!(result.weight, 4.0);
-/// assert!((result.mean().into_scalar() - 2.0_f32.ln()).abs() < 1e-6);
-/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CrossEntropy {
     /// The weights of the classes.

@@ -19,16 +19,6 @@ use crate::ops::{BatchGraph, EdgeWeights, Reduce};
 ///
 /// PyG's `GCNConv` drops self loops of the data before it adds its own. Here a self loop among the edges is kept as an
 /// ordinary edge.
-///
-/// ```
-/// use edgecut_gnn::nn::GcnNorm;
-/// use edgecut_gnn::ops::BatchGraph;
-/// // Node 0 has two of its three neighbors in the batch. They have no neighbors of their own.
-/// let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3)?;
-/// let norm = GcnNorm::new(&graph, &[3, 0, 0])?;
-/// assert_eq!(norm.weights().self_loops(), Some(&[0.25f32][..]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct GcnNorm {
     weights: Arc<EdgeWeights>,

@@ -36,18 +36,6 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn settings_become_flags() {
-        set_command_line(Cli::command);
-        for (text, expected) in [
-            ("the model has 2 layers, but `num_neighbors` has 1", "the model has 2 layers, but --num-neighbors has 1"),
-            ("use `metric=accuracy`", "use --metric accuracy"),
-            ("increase `cache_bytes`: `temporal`", "increase --gpu-cache-bytes: --time-attr"),
-        ] {
-            assert_eq!(with_flags(text), expected);
-        }
-    }
-
-    #[test]
     fn every_renamed_setting_has_a_flag() {
         assert_eq!(FlagNames::new(Cli::command(), RENAMED).unknown(), [""; 0]);
     }

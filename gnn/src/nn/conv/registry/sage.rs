@@ -89,21 +89,6 @@ pub struct SageConvConfig {
 /// Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017), as PyG's `SAGEConv` without
 /// normalisation of the output. With features of edges, it aggregates the concatenated rows of neighbors and edges, so
 /// that the aggregated features of edges times `W_edge` are added.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::nn::{Aggregation, SageConvConfig, WeightInit};
-/// use edgecut_gnn::ops::{Activation, BatchGraph, Block};
-/// let device = Default::default();
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let block = Block::new(graph, 1, 3)?;
-/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
-/// let config = SageConvConfig::new(8, 4).with_aggregation(Aggregation::Max);
-/// let layer = config.init(&mut WeightInit::new(42), &device);
-/// assert_eq!(layer.forward(x, &block, Activation::Identity).dims(), [1, 4]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Module, Debug)]
 pub struct SageConv<B: Backend> {
     /// Weights for the aggregated neighbors, `[in_channels, out_channels]`; PyG's `lin_l.weight`, transposed.
