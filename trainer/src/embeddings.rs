@@ -104,17 +104,12 @@ impl<'a> From<&'a SavedEmbeddings> for EmbeddingSource<'a> {
 }
 
 /// The embedding rows that a batch reads, as part of the autodiff graph.
+#[derive(Default)]
 pub(crate) struct PulledRows<B: Backend> {
     /// Per table: its number, the nodes, and their vectors.
     rows: Vec<(usize, Vec<u32>, Tensor<B, 2>)>,
     /// The time that fetching the rows took.
     pub(crate) elapsed: Duration,
-}
-
-impl<B: Backend> Default for PulledRows<B> {
-    fn default() -> Self {
-        Self { rows: Vec::new(), elapsed: Duration::ZERO }
-    }
 }
 
 impl<B: Backend> PulledRows<B> {

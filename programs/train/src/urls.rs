@@ -9,8 +9,8 @@ use crate::job::command::{JobCommand, JobFlags};
 use crate::job::process_role::ProcessRole;
 use crate::{predict, sample};
 use anyhow::{Context, bail};
-use edgecut_cli::{CommandLine, GivenUrl, message};
-use edgecut_cluster::{Attempt, PartLayout};
+use edgecut_cli::{CommandLine, GivenUrl};
+use edgecut_cluster::{Attempt, PartLayout, say};
 use edgecut_graph::ID_MAP_FILE;
 use edgecut_stores::{CopiesInUse, OutputRole, StoreError, StoreUrl, Stores};
 use edgecut_trainer::model_file::{embedding_files, is_embedding_file};
@@ -302,8 +302,4 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     PathBuf::from(name)
-}
-
-fn say(line: &str) {
-    message!("{line}");
 }

@@ -27,6 +27,7 @@ pub struct EdgeTensorBatch<B: Backend> {
 }
 
 /// The settings that all batches of a model have in common.
+#[derive(Clone)]
 pub(super) struct EdgeBatchMaker<B: Backend> {
     pub(super) schema: Arc<GraphSchema>,
     pub(super) options: BatchOptions,
@@ -35,19 +36,6 @@ pub(super) struct EdgeBatchMaker<B: Backend> {
     feature_dim: usize,
     pub(super) cache: Option<FeatureCache<B>>,
     device: B::Device,
-}
-
-impl<B: Backend> Clone for EdgeBatchMaker<B> {
-    fn clone(&self) -> Self {
-        Self {
-            schema: Arc::clone(&self.schema),
-            options: self.options,
-            ends: self.ends,
-            feature_dim: self.feature_dim,
-            cache: self.cache.clone(),
-            device: self.device.clone(),
-        }
-    }
 }
 
 impl<B: GnnBackend> EdgeBatchMaker<B> {

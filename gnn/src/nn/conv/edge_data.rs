@@ -13,7 +13,7 @@ use crate::ops::{
 };
 
 /// Values of the edges of a block. A convolution may ignore them. Cloning is cheap.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct EdgeData<B: Backend> {
     /// Normalisation of a GCN, if the batch has it.
     pub gcn_norm: Option<GcnNorm>,
@@ -22,12 +22,6 @@ pub struct EdgeData<B: Backend> {
     /// Factors of the messages over all edges of the batch, which [`EdgeWeighting::factors`] has made from the weights of
     /// edges, if the convolution multiplies messages by them.
     pub factors: Option<Arc<EdgeWeights>>,
-}
-
-impl<B: Backend> Default for EdgeData<B> {
-    fn default() -> Self {
-        Self { gcn_norm: None, features: None, factors: None }
-    }
 }
 
 impl<B: Backend> EdgeData<B> {
