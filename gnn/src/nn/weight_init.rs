@@ -11,17 +11,6 @@ use edgecut_graph::rng::{CounterRng, combine};
 ///
 /// The values depend only on the seed and the order of the tensors, and not on burn's process-wide generator. All ranks
 /// that build the same model from the same seed get the same bits.
-///
-/// ```
-/// use burn::{backend::NdArray, module::Param, tensor::Tensor};
-/// use edgecut_gnn::nn::WeightInit;
-/// let make = |seed| -> Param<Tensor<NdArray, 2>> {
-///     let bound = WeightInit::glorot_bound(8, 4);
-///     WeightInit::new(seed).uniform([8, 4], bound, &Default::default())
-/// };
-/// assert_eq!(make(42).val().into_data(), make(42).val().into_data());
-/// assert_ne!(make(42).val().into_data(), make(43).val().into_data());
-/// ```
 #[derive(Debug, Clone)]
 pub struct WeightInit {
     seed: u64,

@@ -22,15 +22,6 @@ pub fn realistic_rank(score: f32, others: &[f32]) -> f64 {
 }
 
 /// The sums of ranking metrics over positive edges.
-///
-/// ```
-/// use edgecut_trainer::metrics::RankingMetrics;
-/// let mut metrics = RankingMetrics::default();
-/// metrics.add(1.0);
-/// metrics.add(4.0);
-/// assert_eq!(metrics.mrr(), Some(0.625));
-/// assert_eq!(metrics.hits(), Some([0.5, 0.5, 1.0]));
-/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankingMetrics {
     reciprocals: f64,

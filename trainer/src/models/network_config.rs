@@ -20,13 +20,6 @@ use edgecut_gnn::nn::{
 /// The constructors make the usual networks: [`stack`](Self::stack) for the nodes of a graph with one node type and one
 /// edge type, [`typed`](Self::typed) for the nodes of any graph, and [`whole_graphs`](Self::whole_graphs). All other
 /// settings combine with each of them, and [`validate`](Self::validate) says where they cannot.
-///
-/// ```
-/// use edgecut_trainer::models::{ConvKind, GcnSettings, NetworkConfig};
-/// let config = NetworkConfig { layer_norm: true, ..NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 16, 8, 3, 2) };
-/// // Two matrices with biases, and the scale and shift of one normalisation.
-/// assert_eq!(config.num_parameters(), Some((16 * 8 + 8) + (8 * 3 + 3) + 2 * 8));
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkConfig {
