@@ -123,15 +123,13 @@ impl EdgeModelConfig {
     }
 }
 
-impl<B: Backend> EdgeModel<B> {
+impl<B: GnnBackend> EdgeModel<B> {
     /// Sets the type in which matrices are multiplied for the encoder (mixed-precision training). The default is
     /// `f32`, in which the decoder always multiplies.
     pub fn set_precision(&mut self, precision: Precision) {
         self.encoder.set_precision(precision);
     }
-}
 
-impl<B: GnnBackend> EdgeModel<B> {
     /// Computes the rows of the batch's seeds, node type after node type.
     ///
     /// # Shapes

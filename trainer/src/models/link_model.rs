@@ -71,15 +71,13 @@ impl LinkModelConfig {
     }
 }
 
-impl<B: Backend> LinkModel<B> {
+impl<B: GnnBackend> LinkModel<B> {
     /// Sets the type in which matrices are multiplied for the encoder (mixed-precision training). The default is
     /// `f32`, in which the decoder always multiplies.
     pub fn set_precision(&mut self, precision: Precision) {
         self.encoder.set_precision(precision);
     }
-}
 
-impl<B: GnnBackend> LinkModel<B> {
     /// Computes the rows of the batch's seeds, node type after node type.
     ///
     /// # Shapes

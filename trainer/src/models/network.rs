@@ -168,19 +168,6 @@ impl<B: Backend> Network<B> {
         Self { encoders, layers, norms, outputs, output, times, virtual_nodes, settings }
     }
 
-    /// Sets the type in which matrices are multiplied for this model (mixed-precision training). The default is `f32`.
-    pub fn set_precision(&mut self, precision: Precision) {
-        for layer in &mut self.layers {
-            layer.conv.set_precision(precision);
-        }
-        for virtual_node in &mut self.virtual_nodes {
-            virtual_node.set_precision(precision);
-        }
-        for dense in self.encoders.iter_mut().chain(&mut self.outputs).chain([&mut self.output]).flatten() {
-            dense.set_precision(precision);
-        }
-    }
-
     /// Returns the network with some columns of the output for one node type as its only output. The network must have
     /// encoders.
     pub fn with_output(mut self, node_type: NodeTypeId, columns: Range<usize>) -> Self {
@@ -231,6 +218,19 @@ impl<B: Backend> Norm<B> {
 }
 
 impl<B: GnnBackend> Network<B> {
+    /// Sets the type in which matrices are multiplied for this model (mixed-precision training). The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        for layer in &mut self.layers {
+            layer.conv.set_precision(precision);
+        }
+        for virtual_node in &mut self.virtual_nodes {
+            virtual_node.set_precision(precision);
+        }
+        for dense in self.encoders.iter_mut().chain(&mut self.outputs).chain([&mut self.output]).flatten() {
+            dense.set_precision(precision);
+        }
+    }
+
     /// Computes the outputs of the batch's seeds by node type; `None` for node types without seeds.
     ///
     /// # Shapes

@@ -85,11 +85,8 @@ impl<B: Backend> HeteroConv<B> {
     }
 }
 
-impl<B: Backend> TypedConv<B> for HeteroConv<B> {
-    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> TypedConv<B> for HeteroConv<B> {
+    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2> {
         let TypedConvInput { node_type, x, num_dst, incoming, pass, activation } = input;
         let x_dst = prefix(x, num_dst);
         let mut messages: Option<Tensor<B, 2>> = None;

@@ -109,7 +109,7 @@ pub struct PygLayer {
 }
 
 /// A convolution over edges of one type.
-pub trait Conv<B: Backend>: Module<B> {
+pub trait Conv<B: GnnBackend>: Module<B> {
     /// Computes the rows of the destinations.
     ///
     /// # Shapes
@@ -117,16 +117,14 @@ pub trait Conv<B: Backend>: Module<B> {
     ///
     /// # Panics
     /// If the input has another shape, or lacks data that [`ConvSettings`] declares as necessary.
-    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend;
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>;
 
     /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
     fn set_precision(&mut self, precision: Precision);
 }
 
 /// A layer that reads all edge types of a destination at once.
-pub trait TypedConv<B: Backend>: Module<B> {
+pub trait TypedConv<B: GnnBackend>: Module<B> {
     /// Computes the rows of the destinations of one node type. Edge types without edges are skipped.
     ///
     /// # Shapes
@@ -134,9 +132,7 @@ pub trait TypedConv<B: Backend>: Module<B> {
     ///
     /// # Panics
     /// If a tensor has another shape, or if an edge type or the node type does not exist.
-    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend;
+    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2>;
 
     /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
     fn set_precision(&mut self, precision: Precision);

@@ -203,11 +203,8 @@ macro_rules! convolutions {
             $($(#[$typed_doc])* $typed($typed_conv<B>),)*
         }
 
-        impl<B: Backend> Conv<B> for AnyConv<B> {
-            fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-            where
-                B: GnnBackend,
-            {
+        impl<B: GnnBackend> Conv<B> for AnyConv<B> {
+            fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2> {
                 match self {
                     $(Self::$variant(conv) => conv.convolve(input),)*
                 }
@@ -220,11 +217,8 @@ macro_rules! convolutions {
             }
         }
 
-        impl<B: Backend> TypedConv<B> for AnyTypedConv<B> {
-            fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2>
-            where
-                B: GnnBackend,
-            {
+        impl<B: GnnBackend> TypedConv<B> for AnyTypedConv<B> {
+            fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2> {
                 match self {
                     Self::Direct(conv) => conv.convolve(only_edge_type(input)),
                     Self::PerEdgeType(conv) => conv.convolve(input),

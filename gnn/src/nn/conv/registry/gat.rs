@@ -235,11 +235,8 @@ impl GatConvConfig {
     }
 }
 
-impl<B: Backend> Conv<B> for GatConv<B> {
-    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> Conv<B> for GatConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2> {
         let ConvInput { x, x_dst, block, edges, pass, activation } = input;
         let dropout = pass.mask(self.settings.attention_dropout);
         activation.apply(match (&self.weight_edge, x_dst) {

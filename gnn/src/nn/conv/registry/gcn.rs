@@ -88,11 +88,8 @@ impl GcnConvConfig {
     }
 }
 
-impl<B: Backend> Conv<B> for GcnConv<B> {
-    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> Conv<B> for GcnConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2> {
         let norm = input.edges.gcn_norm.expect("the batch of a GCN has its normalisation");
         self.forward(input.x, input.block, &norm, input.activation)
     }

@@ -104,11 +104,8 @@ impl GinConvConfig {
     }
 }
 
-impl<B: Backend> Conv<B> for GinConv<B> {
-    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> Conv<B> for GinConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2> {
         let ConvInput { x, x_dst, block, pass, activation, .. } = input;
         activation.apply(match x_dst {
             Some(x_dst) => {

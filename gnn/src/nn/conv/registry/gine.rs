@@ -55,11 +55,8 @@ pub struct GineConv<B: Backend> {
     pub edge: Dense<B>,
 }
 
-impl<B: Backend> Conv<B> for GineConv<B> {
-    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> Conv<B> for GineConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2> {
         let ConvInput { x, x_dst, block, edges, pass, activation } = input;
         let features = edges.features.expect("GineConv: the layer reads edge features");
         let is_message = x_dst.is_some();

@@ -115,11 +115,8 @@ impl GraphConvSettings {
     }
 }
 
-impl<B: Backend> Conv<B> for GraphConv<B> {
-    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> Conv<B> for GraphConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2> {
         let ConvInput { x, x_dst, block, edges, activation, .. } = input;
         let product = Linear { activation: Activation::Identity, precision: self.precision };
         let bias = self.bias.as_ref().map(Param::val);

@@ -212,11 +212,8 @@ impl<B: GnnBackend> HgtConv<B> {
     }
 }
 
-impl<B: Backend> TypedConv<B> for HgtConv<B> {
-    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> TypedConv<B> for HgtConv<B> {
+    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2> {
         let TypedConvInput { node_type, x, num_dst, incoming, pass, activation } = input;
         let x_dst = prefix(x, num_dst);
         let of_type = (&self.queries[node_type], &self.outputs[node_type], &self.skips[node_type]);

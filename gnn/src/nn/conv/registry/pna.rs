@@ -98,11 +98,8 @@ pub struct PnaConv<B: Backend> {
     precision: Precision,
 }
 
-impl<B: Backend> Conv<B> for PnaConv<B> {
-    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> Conv<B> for PnaConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2> {
         let ConvInput { x, x_dst, block, edges, activation, .. } = input;
         let product = Linear { activation: Activation::Identity, precision: self.precision };
         let own = x_dst.unwrap_or_else(|| prefix(x.clone(), block.num_dst()));

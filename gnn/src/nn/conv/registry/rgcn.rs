@@ -169,11 +169,8 @@ impl RgcnConvConfig {
     }
 }
 
-impl<B: Backend> TypedConv<B> for RgcnConv<B> {
-    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> TypedConv<B> for RgcnConv<B> {
+    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2> {
         input.activation.apply(self.forward(prefix(input.x, input.num_dst), input.incoming))
     }
 

@@ -123,11 +123,8 @@ impl SageConvConfig {
     }
 }
 
-impl<B: Backend> Conv<B> for SageConv<B> {
-    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> Conv<B> for SageConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2> {
         let ConvInput { x, block, edges, activation, .. } = input;
         let [fan_in, fan_out] = self.weight_neighbors.dims();
         let order = self.order(block, fan_in, fan_out);

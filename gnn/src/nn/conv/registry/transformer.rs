@@ -129,11 +129,8 @@ impl TransformerSettings {
     }
 }
 
-impl<B: Backend> Conv<B> for TransformerConv<B> {
-    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
-    where
-        B: GnnBackend,
-    {
+impl<B: GnnBackend> Conv<B> for TransformerConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2> {
         let ConvInput { x, x_dst, block, edges, pass, activation } = input;
         let Settings { heads, attention_dropout, precision } = self.settings;
         let x_dst = x_dst.unwrap_or_else(|| prefix(x.clone(), block.num_dst()));
