@@ -145,22 +145,15 @@ fn velocity_of<B: Backend, const D: usize>(state: MomentumState<B, D>, parameter
     copying.transform(zeros, Some(state)).0
 }
 
-fn store<O, M, B>(optimizer: &OptimizerAdaptor<O, M, B>, model: &M) -> OptimizerState
-where
-    O: FlatState<B::InnerBackend>,
-    M: AutodiffModule<B>,
-    B: AutodiffBackend,
-{
+fn store<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend>(
+    optimizer: &OptimizerAdaptor<O, M, B>,
+    model: &M,
+) -> OptimizerState {
     struct Store<O: SimpleOptimizer<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> {
         records: RecordsOf<O, M, B>,
         state: OptimizerState,
     }
-    impl<O, M, B> ModuleVisitor<B> for Store<O, M, B>
-    where
-        O: FlatState<B::InnerBackend>,
-        M: AutodiffModule<B>,
-        B: AutodiffBackend,
-    {
+    impl<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> ModuleVisitor<B> for Store<O, M, B> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
             if !param.is_require_grad() {
                 return;
@@ -177,27 +170,19 @@ where
     visitor.state
 }
 
-fn load<O, M, B>(
+fn load<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend>(
     optimizer: OptimizerAdaptor<O, M, B>,
     model: &M,
     state: &OptimizerState,
-) -> Result<OptimizerAdaptor<O, M, B>, OtherOptimizer>
-where
-    O: FlatState<B::InnerBackend>,
-    M: AutodiffModule<B>,
-    B: AutodiffBackend,
-{
+) -> Result<OptimizerAdaptor<O, M, B>, OtherOptimizer> {
     struct Load<'a, O: SimpleOptimizer<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> {
         records: RecordsOf<O, M, B>,
         steps: std::slice::Iter<'a, u64>,
         values: &'a [f32],
         fits: bool,
     }
-    impl<O, M, B> ModuleVisitor<B> for Load<'_, O, M, B>
-    where
-        O: FlatState<B::InnerBackend>,
-        M: AutodiffModule<B>,
-        B: AutodiffBackend,
+    impl<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> ModuleVisitor<B>
+        for Load<'_, O, M, B>
     {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
             if !param.is_require_grad() {

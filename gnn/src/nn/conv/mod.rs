@@ -50,12 +50,14 @@ pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned 
     const NEEDS_GCN_NORM: bool = false;
     /// Use of edge features.
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Ignored;
+    /// Blocks of edges that a layer over edges with features reads.
+    const EDGE_BLOCKS: EdgeBlocks = EdgeBlocks::All;
     /// Activation that follows the convolution in the hidden layers of a network without encoders and pooling.
     const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Relu;
 
     /// Returns the blocks of edges that a layer reads over edges with or without features. Loaders prepare them.
     fn edge_blocks(reads_features: bool) -> EdgeBlocks {
-        if reads_features { EdgeBlocks::All } else { EdgeBlocks::None }
+        if reads_features { Self::EDGE_BLOCKS } else { EdgeBlocks::None }
     }
 
     /// Returns the use that the convolution makes of the weights of edges.

@@ -56,11 +56,7 @@ pub(crate) struct PartFlags<S: Args, O: Args> {
     pub(crate) objective: O,
 }
 
-impl<S, O> TaskFlags for PartFlags<S, O>
-where
-    S: Args + Serialize + Debug + GraphFlags,
-    O: Args + Serialize + Debug,
-{
+impl<S: Args + Serialize + Debug + GraphFlags, O: Args + Serialize + Debug> TaskFlags for PartFlags<S, O> {
     const READS_PARTS: bool = true;
 
     type Data = DistGraph;

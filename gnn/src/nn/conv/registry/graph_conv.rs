@@ -34,10 +34,7 @@ impl ConvSettings for GraphConvSettings {
         default: Some("sum"),
     }];
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
-
-    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
-        if reads_features { EdgeBlocks::ToDestinations } else { EdgeBlocks::None }
-    }
+    const EDGE_BLOCKS: EdgeBlocks = EdgeBlocks::ToDestinations;
 
     fn edge_weighting(&self) -> EdgeWeighting {
         match self.aggregation {

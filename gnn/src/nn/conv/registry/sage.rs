@@ -33,10 +33,7 @@ impl ConvSettings for SageSettings {
         default: Some("mean"),
     }];
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
-
-    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
-        if reads_features { EdgeBlocks::ToDestinations } else { EdgeBlocks::None }
-    }
+    const EDGE_BLOCKS: EdgeBlocks = EdgeBlocks::ToDestinations;
 
     fn edge_weighting(&self) -> EdgeWeighting {
         match self.aggregation {
