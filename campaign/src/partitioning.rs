@@ -3,6 +3,7 @@
 use crate::Rounds;
 use crate::moments::{Moments, case_of_round};
 use crate::programs::{Process, program, run as run_command, wait_until};
+use crate::serving::FAULTS;
 use crate::table::{Outcome, Table};
 use anyhow::{Context, ensure};
 use rustix::process::Signal;
@@ -13,8 +14,6 @@ use std::time::{Duration, Instant};
 
 /// The limit of a run.
 const ENDS_WITHIN: Duration = Duration::from_secs(120);
-const FAULTS: [(&str, Signal); 3] =
-    [("killed", Signal::KILL), ("suspended", Signal::STOP), ("terminated", Signal::TERM)];
 
 /// A job of partition-graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,8 @@ const PORT: u16 = 29600;
 /// The time from the start within which the faults occur.
 const WITHIN: Duration = Duration::from_secs(4);
 
-const FAULTS: [(&str, Signal); 3] =
+/// The faults of one process.
+pub(crate) const FAULTS: [(&str, Signal); 3] =
     [("killed", Signal::KILL), ("suspended", Signal::STOP), ("terminated", Signal::TERM)];
 
 pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {

@@ -193,11 +193,6 @@ impl<B: Backend> ModelInput<B> {
         self.blocks().len()
     }
 
-    /// Returns the number of seeds of a node type; 0 if the node type does not exist.
-    pub fn num_seeds_of(&self, node_type: NodeTypeId) -> usize {
-        self.nodes.get(node_type.index()).and_then(|nodes| nodes.within_hop.first()).copied().unwrap_or(0)
-    }
-
     /// Returns the features of the first node type, which is the only one of a homogeneous batch. Without features the
     /// tensor has no columns.
     ///
