@@ -90,40 +90,27 @@ fn append<B: Backend, const D: usize>(tensor: Tensor<B, D>, all: &mut Vec<f32>) 
     all.extend(host_values(tensor));
 }
 
-fn flatten_moments<B: Backend, const D: usize>(state: AdaptiveMomentumState<B, D>, values: &mut Vec<f32>) -> u64 {
-    append(state.moment_1, values);
-    append(state.moment_2, values);
-    state.time as u64
+/// Implements the flat state of optimizers with two moments of each value.
+macro_rules! flat_moments {
+    ($($optimizer:ident($state:ident)),*) => {
+        $(impl<B: Backend> FlatState<B> for $optimizer {
+            fn flatten<const D: usize>(state: $state<B, D>, _: &Tensor<B, D>, values: &mut Vec<f32>) -> u64 {
+                append(state.momentum.moment_1, values);
+                append(state.momentum.moment_2, values);
+                state.momentum.time as u64
+            }
+
+            fn unflatten<const D: usize>(steps: u64, tensors: &mut Tensors<'_, '_, B, D>) -> Option<$state<B, D>> {
+                let moment_1 = tensors.take()?;
+                let moment_2 = tensors.take()?;
+                let moments = AdaptiveMomentumState::new(usize::try_from(steps).ok()?, moment_1, moment_2);
+                Some($state::new(moments))
+            }
+        })*
+    };
 }
 
-fn unflatten_moments<B: Backend, const D: usize>(
-    steps: u64,
-    tensors: &mut Tensors<'_, '_, B, D>,
-) -> Option<AdaptiveMomentumState<B, D>> {
-    let moment_1 = tensors.take()?;
-    let moment_2 = tensors.take()?;
-    Some(AdaptiveMomentumState::new(usize::try_from(steps).ok()?, moment_1, moment_2))
-}
-
-impl<B: Backend> FlatState<B> for Adam {
-    fn flatten<const D: usize>(state: AdamState<B, D>, _: &Tensor<B, D>, values: &mut Vec<f32>) -> u64 {
-        flatten_moments(state.momentum, values)
-    }
-
-    fn unflatten<const D: usize>(steps: u64, tensors: &mut Tensors<'_, '_, B, D>) -> Option<AdamState<B, D>> {
-        unflatten_moments(steps, tensors).map(AdamState::new)
-    }
-}
-
-impl<B: Backend> FlatState<B> for AdamW {
-    fn flatten<const D: usize>(state: AdamWState<B, D>, _: &Tensor<B, D>, values: &mut Vec<f32>) -> u64 {
-        flatten_moments(state.momentum, values)
-    }
-
-    fn unflatten<const D: usize>(steps: u64, tensors: &mut Tensors<'_, '_, B, D>) -> Option<AdamWState<B, D>> {
-        unflatten_moments(steps, tensors).map(AdamWState::new)
-    }
-}
+flat_moments! { Adam(AdamState), AdamW(AdamWState) }
 
 impl<B: Backend> FlatState<B> for Sgd<B> {
     fn flatten<const D: usize>(state: SgdState<B, D>, parameter: &Tensor<B, D>, values: &mut Vec<f32>) -> u64 {
