@@ -88,12 +88,7 @@ pub(super) fn check_heads(heads: usize, attention_dropout: f64, channels: usize)
 }
 
 impl GatSettings {
-    pub(in crate::nn::conv) fn init<B: Backend>(
-        self,
-        shape: ConvShape,
-        init: &mut WeightInit,
-        device: &B::Device,
-    ) -> GatConv<B> {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GatConv<B> {
         let ConvShape { in_channels, out_channels, edge_channels, role, .. } = shape;
         let heads = if role == ConvRole::Output { 1 } else { self.heads };
         let config = GatConvConfig::new(in_channels, out_channels / heads, heads)

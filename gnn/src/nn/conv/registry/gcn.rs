@@ -42,12 +42,7 @@ impl ConvSettings for GcnSettings {
 }
 
 impl GcnSettings {
-    pub(in crate::nn::conv) fn init<B: Backend>(
-        self,
-        shape: ConvShape,
-        init: &mut WeightInit,
-        device: &B::Device,
-    ) -> GcnConv<B> {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GcnConv<B> {
         GcnConvConfig::new(shape.in_channels, shape.out_channels).init(init, device)
     }
 }

@@ -49,12 +49,7 @@ impl ConvSettings for GinSettings {
 }
 
 impl GinSettings {
-    pub(in crate::nn::conv) fn init<B: Backend>(
-        self,
-        shape: ConvShape,
-        init: &mut WeightInit,
-        device: &B::Device,
-    ) -> GinConv<B> {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GinConv<B> {
         GinConvConfig::new(shape.in_channels, shape.out_channels)
             .with_mlp_layers(self.mlp_layers)
             .with_batch_norm(shape.batch_norm)

@@ -34,12 +34,7 @@ impl ConvSettings for GineSettings {
 }
 
 impl GineSettings {
-    pub(in crate::nn::conv) fn init<B: Backend>(
-        self,
-        shape: ConvShape,
-        init: &mut WeightInit,
-        device: &B::Device,
-    ) -> GineConv<B> {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GineConv<B> {
         let ConvShape { in_channels, edge_channels, .. } = shape;
         GineConv { gin: self.0.init(shape, init, device), edge: Dense::new(edge_channels, in_channels, init, device) }
     }

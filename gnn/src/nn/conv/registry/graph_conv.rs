@@ -91,12 +91,7 @@ pub struct GraphConv<B: Backend> {
 }
 
 impl GraphConvSettings {
-    pub(in crate::nn::conv) fn init<B: Backend>(
-        self,
-        shape: ConvShape,
-        init: &mut WeightInit,
-        device: &B::Device,
-    ) -> GraphConv<B> {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GraphConv<B> {
         let ConvShape { in_channels, out_channels, edge_channels, role, .. } = shape;
         let is_layer = !matches!(role, ConvRole::EdgeType { .. });
         let bound = WeightInit::kaiming_bound(in_channels);

@@ -103,7 +103,7 @@ struct Settings {
 }
 
 impl HgtSettings {
-    pub(in crate::nn::conv) fn init_typed<B: Backend>(
+    pub(super) fn init_typed<B: Backend>(
         self,
         shape: &HeteroShape<'_>,
         init: &mut WeightInit,

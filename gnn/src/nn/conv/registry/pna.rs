@@ -51,12 +51,7 @@ impl ConvSettings for PnaSettings {
 }
 
 impl PnaSettings {
-    pub(in crate::nn::conv) fn init<B: Backend>(
-        self,
-        shape: ConvShape,
-        init: &mut WeightInit,
-        device: &B::Device,
-    ) -> PnaConv<B> {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> PnaConv<B> {
         let ConvShape { in_channels, out_channels, edge_channels, role, .. } = shape;
         let is_layer = !matches!(role, ConvRole::EdgeType { .. });
         let has_features = edge_channels > 0;

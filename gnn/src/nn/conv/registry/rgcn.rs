@@ -94,7 +94,7 @@ impl ConvSettings for RgcnSettings {
 }
 
 impl RgcnSettings {
-    pub(in crate::nn::conv) fn init_typed<B: Backend>(
+    pub(super) fn init_typed<B: Backend>(
         self,
         shape: &HeteroShape<'_>,
         init: &mut WeightInit,

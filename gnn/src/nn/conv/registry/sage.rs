@@ -45,12 +45,7 @@ impl ConvSettings for SageSettings {
 }
 
 impl SageSettings {
-    pub(in crate::nn::conv) fn init<B: Backend>(
-        self,
-        shape: ConvShape,
-        init: &mut WeightInit,
-        device: &B::Device,
-    ) -> SageConv<B> {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> SageConv<B> {
         let is_message = matches!(shape.role, ConvRole::EdgeType { .. });
         SageConvConfig::new(shape.in_channels, shape.out_channels)
             .with_aggregation(self.aggregation)

@@ -105,7 +105,7 @@ impl TransformerSettings {
         if role == ConvRole::Output { 1 } else { self.heads }
     }
 
-    pub(in crate::nn::conv) fn init<B: Backend>(
+    pub(super) fn init<B: Backend>(
         self,
         shape: ConvShape,
         init: &mut WeightInit,
