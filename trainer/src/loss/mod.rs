@@ -213,10 +213,7 @@ impl AnyLoss {
     ///
     /// # Errors
     /// The errors of `class_counts`.
-    pub fn for_data(
-        mut self,
-        class_counts: impl FnOnce() -> Result<Vec<u64>, TrainError>,
-    ) -> Result<Self, TrainError> {
+    pub fn for_data(mut self, class_counts: impl FnOnce() -> Result<Vec<u64>, TrainError>) -> Result<Self, TrainError> {
         if let Some(weights) = self.class_weights() {
             *weights = std::mem::take(weights).for_data(class_counts)?;
         }

@@ -168,9 +168,7 @@ fn load<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend>
         values: &'a [f32],
         fits: bool,
     }
-    impl<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> ModuleVisitor<B>
-        for Load<'_, O, M, B>
-    {
+    impl<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> ModuleVisitor<B> for Load<'_, O, M, B> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
             if !param.is_require_grad() {
                 return;
