@@ -15,54 +15,42 @@ use crate::target::Target;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 
-/// The names of the targets.
-pub(crate) const NAMES: [&str; 19] = [
-    "handshake",
-    "control",
-    "frames",
-    "requests",
-    "ip-config",
-    "node-list",
-    "meta",
-    "description",
-    "graphs",
-    "npy",
-    "npy-folder",
-    "ogb",
-    "ogb-hetero",
-    "triples",
-    "tu",
-    "part",
-    "part-listed",
-    "model",
-    "table-ids",
-];
+macro_rules! targets {
+    ($($name:literal => $target:expr),* $(,)?) => {
+        /// The names of the targets.
+        pub(crate) const NAMES: &[&str] = &[$($name),*];
 
-/// Makes the target with a name.
-pub(crate) fn by_name(name: &str) -> anyhow::Result<Box<dyn Target>> {
-    Ok(match name {
-        "handshake" => Box::new(messages::Handshakes::new()?),
-        "control" => Box::new(messages::ControlMessages),
-        "frames" => Box::new(messages::Frames),
-        "requests" => Box::new(requests::Requests::new()?),
-        "ip-config" => Box::new(texts::IpConfigs),
-        "node-list" => Box::new(texts::NodeLists),
-        "meta" => Box::new(descriptions::Descriptions { has_digest: true }),
-        "description" => Box::new(descriptions::Descriptions { has_digest: false }),
-        "graphs" => Box::new(datasets::StoredGraphs),
-        "npy" => Box::new(arrays::Arrays),
-        "npy-folder" => Box::new(datasets::Datasets { layout: "npy-folder" }),
-        "ogb" => Box::new(datasets::Datasets { layout: "ogb" }),
-        "ogb-hetero" => Box::new(datasets::Datasets { layout: "ogb-hetero" }),
-        "triples" => Box::new(datasets::Datasets { layout: "triples" }),
-        "tu" => Box::new(datasets::TuFiles),
-        "part" => Box::new(parts::ChangedParts::default()),
-        "part-listed" => Box::new(parts::ListedParts),
-        "model" => Box::new(models::Models::default()),
-        "table-ids" => Box::new(tables::IdFiles::new()?),
-        planted if planted.starts_with("planted-") => texts::planted(planted)?,
-        _ => bail!("--target {name}: there is no such target; the targets are {}", NAMES.join(", ")),
-    })
+        /// Makes the target with a name.
+        pub(crate) fn by_name(name: &str) -> anyhow::Result<Box<dyn Target>> {
+            Ok(match name {
+                $($name => Box::new($target),)*
+                planted if planted.starts_with("planted-") => texts::planted(planted)?,
+                _ => bail!("--target {name}: there is no such target; the targets are {}", NAMES.join(", ")),
+            })
+        }
+    };
+}
+
+targets! {
+    "handshake" => messages::Handshakes::new()?,
+    "control" => messages::ControlMessages,
+    "frames" => messages::Frames,
+    "requests" => requests::Requests::new()?,
+    "ip-config" => texts::IpConfigs,
+    "node-list" => texts::NodeLists,
+    "meta" => descriptions::Descriptions { has_digest: true },
+    "description" => descriptions::Descriptions { has_digest: false },
+    "graphs" => datasets::StoredGraphs,
+    "npy" => arrays::Arrays,
+    "npy-folder" => datasets::Datasets { layout: "npy-folder" },
+    "ogb" => datasets::Datasets { layout: "ogb" },
+    "ogb-hetero" => datasets::Datasets { layout: "ogb-hetero" },
+    "triples" => datasets::Datasets { layout: "triples" },
+    "tu" => datasets::TuFiles,
+    "part" => parts::ChangedParts::default(),
+    "part-listed" => parts::ListedParts,
+    "model" => models::Models::default(),
+    "table-ids" => tables::IdFiles::new()?,
 }
 
 /// Returns the samples in a folder of `corpus`, in the order of their names.
