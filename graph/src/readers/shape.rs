@@ -2,10 +2,6 @@
 
 use super::DatasetSource;
 use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions};
-use super::layout::Layout;
-use super::mag240m::mag240m_shape;
-use super::npy_folder::{npy_folder_shape, npy_types_shape};
-use super::ogb::ogb_binary_shape;
 use super::source::fake_options;
 use crate::GraphError;
 use crate::dataset::{Dataset, EdgeData, NodeData, Split};
@@ -99,17 +95,12 @@ impl GraphShape {
             return Err(GraphError::Dataset { dataset: source.name.clone(), why });
         }
         let (folder, layout) = source.find()?;
-        match layout {
-            Layout::Npy => npy_folder_shape(&folder),
-            Layout::NpyTypes => npy_types_shape(&folder),
-            Layout::OgbBinary => ogb_binary_shape(&source.name, &folder),
-            Layout::Mag240m => mag240m_shape(&folder),
-            Layout::Ogb | Layout::OgbHetero | Layout::DglChunks | Layout::Triples => {
-                let what = layout.read_whole().unwrap_or("other files");
-                let why = format!("it holds {what}, whose sizes are known only once they are read: save .npy arrays");
-                Err(GraphError::format(folder, why))
-            }
-        }
+        let Some(shape) = layout.shape else {
+            let what = layout.what;
+            let why = format!("it holds {what}, whose sizes are known only once they are read: save .npy arrays");
+            return Err(GraphError::format(folder, why));
+        };
+        shape(&source.name, &folder)
     }
 
     /// Returns the sizes of a dataset in memory.

@@ -1,14 +1,8 @@
 //! Lookup of datasets by name.
 
-use super::dgl_chunks::read_dgl_chunks;
 use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake_hetero, fake_in};
 use super::layout::Layout;
-use super::mag240m::read_mag240m_in;
-use super::npy_folder::{
-    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, near_array, read_npy_folder_in, read_npy_types_in, stray_arrays,
-};
-use super::ogb::{OgbProperties, read_ogb, read_ogb_binary_in, read_ogb_hetero};
-use super::triples::read_triples;
+use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, near_array};
 use crate::GraphError;
 use crate::dataset::{
     Dataset, FewReceivers, HoldOut, KeptDuplicate, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy,
@@ -93,7 +87,7 @@ impl DatasetSource {
     }
 
     /// Returns the folder of the dataset, and the layout of its files.
-    pub(super) fn find(&self) -> Result<(PathBuf, Layout), GraphError> {
+    pub(super) fn find(&self) -> Result<(PathBuf, &'static Layout), GraphError> {
         let candidates = self.candidates();
         let found = candidates.iter().find_map(|folder| Some((folder.clone(), Layout::of(folder)?)));
         found.ok_or_else(|| GraphError::Dataset { dataset: self.name.clone(), why: why_not_found(&candidates) })
@@ -149,9 +143,7 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
 /// * [`GraphError::Dataset`] with counts if held-out edges are also training edges or nodes are in two splits, unless
 ///   `overlap` allows or removes them.
 /// * An error for a split scheme of a dataset without a choice of schemes.
-/// * The errors of [`read_ogb`], [`read_ogb_hetero`], [`read_npy_folder`](super::read_npy_folder),
-///   [`read_npy_types`](super::read_npy_types), [`read_triples`], [`fake`](fn@super::fake) and
-///   [`fake_hetero`](fn@super::fake_hetero).
+/// * The errors of the reader of the layout, of [`fake`](fn@super::fake) and of [`fake_hetero`](fn@super::fake_hetero).
 pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
     let generated = match source.name.as_str() {
         FAKE_NAME if source.folder.is_none() => fake_in(&source.space, fake_options(source)?)?,
@@ -275,36 +267,25 @@ fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, G
     let (folder, layout) = source.find()?;
     let folder = folder.as_path();
     check_entries(folder, DEEPEST_FOLDER)?;
-    let split = source.split.as_deref();
-    if let (Some(what), Some(split)) = (layout.with_one_split(), split) {
+    let what = layout.what;
+    if let Some(split) = source.split.as_ref().filter(|_| !layout.has_split_schemes) {
         let why = format!("split scheme {split} was requested, but a folder of {what} has only one split");
         return Err(GraphError::format(folder, why));
     }
-    if let Some(what) = layout.read_whole().filter(|_| source.space.is_scratch()) {
+    if source.space.is_scratch() && layout.shape.is_none() {
         let folder = folder.display();
         let why = format!(
             "{folder} holds {what}, which are read whole: save the graph as .npy arrays, which are read in pieces"
         );
         return Err(GraphError::MemoryLimit { why });
     }
-    warn_of_strays(folder, layout, warnings)?;
-    if let Layout::Ogb | Layout::OgbHetero | Layout::OgbBinary = layout {
-        warnings.extend(OgbProperties::find(&source.name, folder)?.note_on_metric(&source.name));
+    // Arrays that no reader takes may be misspelled.
+    for path in (layout.strays)(folder)? {
+        let near = near_array(&path).map_or_else(String::new, |near| format!(" (did you mean {near}.npy?)"));
+        warnings.push(format!("{} is not read, because its name has no meaning{near}", path.display()));
     }
-    match layout {
-        Layout::Ogb => read_ogb(&source.name, folder, split),
-        Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
-        Layout::OgbBinary => read_ogb_binary_in(&source.space, &source.name, folder, split),
-        Layout::Mag240m => read_mag240m_in(&source.space, &source.name, folder),
-        Layout::DglChunks => {
-            let (dataset, unread) = read_dgl_chunks(&source.name, folder)?;
-            warnings.extend(unread);
-            Ok(dataset)
-        }
-        Layout::Npy => read_npy_folder_in(&source.space, &source.name, folder),
-        Layout::NpyTypes => read_npy_types_in(&source.space, &source.name, folder),
-        Layout::Triples => read_triples(&source.name, folder),
-    }
+    warnings.extend((layout.note)(&source.name, folder)?);
+    (layout.read)(source, folder, warnings)
 }
 
 /// The levels of folders below a dataset's own that may hold its files.
@@ -328,32 +309,6 @@ fn check_entries(folder: &Path, levels: usize) -> Result<(), GraphError> {
             }
             Err(error) => return Err(GraphError::io(&path, error)),
         }
-    }
-    Ok(())
-}
-
-/// Warns of arrays that no reader takes, which may be misspelled.
-fn warn_of_strays(folder: &Path, layout: Layout, warnings: &mut Vec<String>) -> Result<(), GraphError> {
-    let strays = match layout {
-        Layout::Npy => stray_arrays(folder, true, true)?,
-        Layout::NpyTypes => {
-            let mut strays = Vec::new();
-            for (parent, of_nodes) in [(NODES_FOLDER, true), (EDGES_FOLDER, false)] {
-                let dir = folder.join(parent);
-                let entries = std::fs::read_dir(&dir).map_err(|error| GraphError::io(&dir, error))?;
-                for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
-                    strays.extend(stray_arrays(&entry.path(), of_nodes, !of_nodes)?);
-                }
-            }
-            strays
-        }
-        Layout::Ogb | Layout::OgbHetero | Layout::OgbBinary | Layout::Mag240m | Layout::DglChunks | Layout::Triples => {
-            return Ok(());
-        }
-    };
-    for path in strays {
-        let near = near_array(&path).map_or_else(String::new, |near| format!(" (did you mean {near}.npy?)"));
-        warnings.push(format!("{} is not read, because its name has no meaning{near}", path.display()));
     }
     Ok(())
 }
