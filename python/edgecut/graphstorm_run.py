@@ -203,14 +203,7 @@ class _Conversion:
                 "FILE --out FOLDER`, where the model file tells the rest"
             )
         self._model()
-        if self.run.command == "multi":
-            self._targets()
-        elif self.run.command == "node":
-            self._node_target()
-        elif self.run.command == "edge":
-            self._edges()
-        else:
-            self._links()
+        {"multi": self._targets, "node": self._node_target, "edge": self._edges, "link": self._links}[self.run.command]()
         if self.run.command in ("node", "edge"):
             self._loss_of_labels()
         if self.run.command != "multi":

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..store import Store
 from .convs import NamedTensors, tensors_of
-from .decision import Decision
+from .model import Model
 from .network import RelationalNet
 from .settings import Settings
 
 __all__ = ["EdgeModel", "LinkModel", "PairModel"]
 
 
-class PairModel(torch.nn.Module):
+class PairModel(Model):
     """An encoder of nodes and a decoder of their pairs."""
 
-    # The name for errors, the entry that only configurations of this model have, and the kind of the types whose classes it predicts.
+    # The name for errors.
     WHAT: ClassVar[str]
-    ENTRY: ClassVar[str]
-    CLASSES_OF: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -31,18 +30,18 @@ class PairModel(torch.nn.Module):
         num_nodes: Mapping[str, int] | None = None,
         pyg_layers: list[dict[str, Any]] | None = None,
     ) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config, pyg_layers)
         settings = Settings(config, self.WHAT)
         self.encoder = RelationalNet(settings["encoder"], num_nodes, pyg_layers)
-        self.pyg_layers = pyg_layers
-        self.decision: Decision | None = None
-        self.trained_on: str | None = None
         self._make_decoder(settings)
         settings.finish()
 
     def _make_decoder(self, settings: Settings) -> None:
         raise NotImplementedError
+
+    def graph(self) -> dict[str, Any]:
+        """Return the types of nodes and edges in the settings."""
+        return self.encoder.graph()
 
     def encode(self, x: Any, edge_index: Any, n_id: Any = None, **values: Any) -> Any:
         """Return the rows of the nodes. The arguments are those of :meth:`RelationalNet.forward`."""
@@ -95,9 +94,8 @@ class LinkModel(PairModel):
         self.decoder, self.decoder_settings = _decoder(settings["decoder"])
         edge_types, channels = len(self.encoder.edge_types), self.encoder.config["hidden_channels"]
         self.relations = None
-        widths = {"dot": None, "rotate": channels // 2, "bilinear": channels * channels}
-        width = widths.get(self.decoder, channels)
-        if width is not None:
+        width = _DECODERS[self.decoder].width(channels)
+        if width > 0:
             self.relations = torch.nn.Parameter(torch.empty(edge_types, width).uniform_(0, 2))
         if self.decoder == "mlp":
             for name, columns in _MLP:
@@ -115,7 +113,7 @@ class LinkModel(PairModel):
             The number of the edge type.
         """
         relation = None if self.relations is None else self.relations[edge_type]
-        return _SCORES[self.decoder](self, src, relation, dst)
+        return _DECODERS[self.decoder].score(self, src, relation, dst)
 
     def forward(
         self, x: Any, edge_index: Any, edge_label_index: Tensor, edge_type: int = 0, n_id: Any = None, **values: Any
@@ -190,6 +188,12 @@ class EdgeModel(PairModel):
             if self.feature_dim > 0:
                 self.decoder["features"] = torch.nn.Linear(self.feature_dim, outputs)
 
+    def classified(self, store: Store) -> str:
+        """Return the edge type of a store whose classes the model predicts."""
+        # The only types of two graphs belong together whatever their names are.
+        network = self.encoder
+        return "__".join(store.edge_types[0].name if network.is_homogeneous else network.edge_types[self.edge_type])
+
     def decode(self, src: Tensor, dst: Tensor, edge_label_attr: Tensor | None = None) -> Tensor:
         """Return the outputs of each edge, with the shape [edges, outputs].
 
@@ -249,27 +253,6 @@ class EdgeModel(PairModel):
 # The weights of the MLP, and their columns if these are not the channels.
 _MLP = [("source", None), ("destination", None), ("product", None), ("output", 1)]
 
-# The settings of each decoder, with their defaults.
-_SETTINGS: dict[str, dict[str, float]] = {
-    "dot": {},
-    "distmult": {},
-    "complex": {},
-    "bilinear": {},
-    "transe": {"margin": 12.0, "norm": 1},
-    "rotate": {"margin": 12.0},
-    "mlp": {},
-}
-
-
-def _decoder(given: Any) -> tuple[str, dict[str, float]]:
-    """Return the name and the settings of a decoder."""
-    name, settings = next(iter(given.items())) if isinstance(given, dict) and len(given) == 1 else (given, {})
-    if not isinstance(name, str) or name not in _SETTINGS or not set(settings) <= set(_SETTINGS[name]):
-        known = ", ".join(repr(name) for name in _SETTINGS)
-        raise ValueError(f"`decoder` of a model for links is {given!r}: choose from {known}")
-    return name, {**_SETTINGS[name], **settings}
-
-
 def _dot(model: LinkModel, src: Tensor, relation: Tensor | None, dst: Tensor) -> Tensor:
     return (src * dst).sum(dim=-1)
 
@@ -308,12 +291,29 @@ def _mlp(model: LinkModel, src: Tensor, relation: Tensor, dst: Tensor) -> Tensor
     return (torch.relu(hidden) @ model.output).squeeze(-1)
 
 
-_SCORES = {
-    "dot": _dot,
-    "distmult": _distmult,
-    "complex": _complex,
-    "bilinear": _bilinear,
-    "transe": _transe,
-    "rotate": _rotate,
-    "mlp": _mlp,
+class _Decoder(NamedTuple):
+    """A decoder: its score, the number of values of a relation by the number of channels, and the defaults of its settings."""
+
+    score: Callable[[LinkModel, Tensor, Any, Tensor], Tensor]
+    width: Callable[[int], int] = int
+    settings: Mapping[str, float] = {}
+
+
+_DECODERS = {
+    "dot": _Decoder(_dot, lambda channels: 0),
+    "distmult": _Decoder(_distmult),
+    "complex": _Decoder(_complex),
+    "bilinear": _Decoder(_bilinear, lambda channels: channels * channels),
+    "transe": _Decoder(_transe, settings={"margin": 12.0, "norm": 1}),
+    "rotate": _Decoder(_rotate, lambda channels: channels // 2, {"margin": 12.0}),
+    "mlp": _Decoder(_mlp),
 }
+
+
+def _decoder(given: Any) -> tuple[str, dict[str, float]]:
+    """Return the name and the settings of a decoder."""
+    name, settings = next(iter(given.items())) if isinstance(given, dict) and len(given) == 1 else (given, {})
+    if not isinstance(name, str) or name not in _DECODERS or not set(settings) <= set(_DECODERS[name].settings):
+        known = ", ".join(map(repr, _DECODERS))
+        raise ValueError(f"`decoder` of a model for links is {given!r}: choose from {known}")
+    return name, {**_DECODERS[name].settings, **settings}

@@ -18,15 +18,15 @@ from ..store import Store
 from .decision import Decision
 from .embeddings import PREFIX, check_nodes, read_embeddings
 from .from_pyg import from_pyg
-from .link_model import EdgeModel, LinkModel, PairModel
-from .network import ConvStack, GraphNet, Network, RelationalNet
-from .settings import current
+from .link_model import EdgeModel, LinkModel
+from .model import Model
+from .network import ConvStack, GraphNet, RelationalNet
 from .trained_on import check_graph
 
 __all__ = ["load_model", "save_model"]
 
-Model = Network | PairModel
-
+# The kinds of models whose settings have an entry of their own. Other files have a stack of convolutions.
+_KINDS: tuple[type[Model], ...] = (EdgeModel, LinkModel, GraphNet, RelationalNet)
 _FORMAT = {"format": "edgecut-model", "version": "1"}
 _PYG_LAYERS = "pyg_layers"
 
@@ -107,15 +107,14 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
     if tensors:
         raise ValueError(f"model {path}: tensor {min(tensors)} does not belong to this model")
     model.trained_on = metadata.get("trained_on")
-    if targets is not None:
-        model.targets = targets
+    model.targets = targets
     model.decision = Decision.from_json(metadata["task"]) if "task" in metadata else None
-    # The data of a model for whole graphs are not a store.
-    if store is not None and not isinstance(model, GraphNet):
-        reads = _reads_classes_of(model)
-        check_graph(path, model.trained_on, _network(model).config["graph"], reads, store)
+    if store is not None and model.READS_STORE:
+        # Files that do not tell the outputs may have classes.
+        may_classify = model.decision is None or model.decision.kind in ("classes", None)
+        check_graph(path, model.trained_on, model.graph(), model.CLASSES_OF if may_classify else None, store)
         if model.decision is not None and model.decision.kind == "classes" and targets is None:
-            model.decision.class_names = store.class_names(_target(model, store))
+            model.decision.class_names = store.class_names(model.classified(store))
     check_nodes(path, metadata, num_nodes, store)
     return model
 
@@ -149,7 +148,7 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
     _check_computes_the_same(model)
     if isinstance(model, (GraphSAGE, GCN, GAT)):
         model = from_pyg(model, normalize_features)
-    elif not isinstance(model, (Network, PairModel)):
+    elif not isinstance(model, Model):
         raise TypeError(
             f"a {type(model).__name__} cannot be saved: use a model of edgecut.torch, or GraphSAGE, GCN or GAT of PyG"
         )
@@ -164,8 +163,7 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
     # Beside the destination, so that it can be renamed.
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
-        targets = getattr(model, "targets", None)
-        config = model.config if targets is None else {"network": model.config, "targets": targets}
+        config = model.config if model.targets is None else {"network": model.config, "targets": model.targets}
         metadata = {**_FORMAT, "config": json.dumps(config, separators=(",", ":"))}
         if model.pyg_layers:
             metadata[_PYG_LAYERS] = json.dumps(model.pyg_layers, separators=(",", ":"))
@@ -200,41 +198,10 @@ def _check_computes_the_same(model: torch.nn.Module) -> None:
 
 
 def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
-    for of_pairs in (EdgeModel, LinkModel):
-        if of_pairs.ENTRY in config:
-            return of_pairs(config, num_nodes, pyg_layers)
-    config = current(config)
-    made = ConvStack
-    if config.get("pooling") is not None:
-        made = GraphNet
-    elif config.get("encoders", True):
-        made = RelationalNet
+    # Networks have encoders by default, except those of earlier versions for one node type.
+    entries = {"encoders": "graph" in config, **config}
+    made: Any = next((kind for kind in _KINDS if entries.get(kind.ENTRY)), ConvStack)
     return made(config, num_nodes, pyg_layers)
-
-
-def _network(model: Model) -> Network:
-    return model.encoder if isinstance(model, PairModel) else model
-
-
-def _reads_classes_of(model: Model) -> str | None:
-    """Return the kind of the types whose classes a model predicts. Files that do not tell the outputs may have classes."""
-    if model.decision is not None and model.decision.kind not in ("classes", None):
-        return None
-    return model.CLASSES_OF if isinstance(model, PairModel) else "node_types"
-
-
-def _target(model: Model, store: Store) -> str:
-    """Return the type or the label of a store whose classes a model predicts."""
-    # The only types of two graphs belong together whatever their names are.
-    network = _network(model)
-    if isinstance(model, EdgeModel):
-        edge_type = store.edge_types[0].name if network.is_homogeneous else network.edge_types[model.edge_type]
-        return "__".join(edge_type)
-    output, = network.config["outputs"]
-    node_type = store.node_types[0].name if network.is_homogeneous else network.node_types[output["node_type"]]
-    # The file names the label of a type that has several.
-    labels: list[str] = json.loads(model.trained_on or "{}").get("labels", [])
-    return f"{node_type}:{labels[0].partition(':')[2]}".rstrip(":") if labels else node_type
 
 
 def _tensors(model: Model) -> dict[str, Tensor]:

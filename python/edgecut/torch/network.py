@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import GraphNorm, global_add_pool, global_max_pool, global_mean_pool
 
+from ..store import Store
 from .blocks import Block, blocks_of
 from .convs import NamedTensors, make_gin, tensors_of, tensors_of_mlp
-from .decision import Decision
 from .edge_layers import TimeEncoder
 from .embeddings import PREFIX
 from .layers import EdgeValues, LayerFactory
+from .model import Model
 from .settings import Settings, current, normalized_rows
 
 __all__ = ["ConvStack", "GraphNet", "Network", "RelationalNet"]
@@ -25,7 +27,7 @@ EdgeType = tuple[str, str, str]
 _POOLING = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool}
 
 
-class Network(torch.nn.Module):
+class Network(Model):
     """Convolutions between encoders of features, normalizations, pooling and output layers, as ``train`` trains them.
 
     Its subclasses differ in the form of their input.
@@ -65,18 +67,15 @@ class Network(torch.nn.Module):
         The settings.
     """
 
+    CLASSES_OF = "node_types"
+
     def __init__(
         self,
         config: dict[str, Any],
         num_nodes: Mapping[str, int] | None = None,
         pyg_layers: list[dict[str, Any]] | None = None,
     ) -> None:
-        super().__init__()
-        self.config = current(config)
-        self.pyg_layers = pyg_layers
-        self.decision: Decision | None = None
-        self.trained_on: str | None = None
-        self.targets: list[dict[str, Any]] | None = None
+        super().__init__(current(config), pyg_layers)
         settings = Settings(self.config, "network")
         graph = settings["graph"]
         self.node_types: list[str] = [t["name"] for t in graph["node_types"]]
@@ -310,6 +309,15 @@ class Network(torch.nn.Module):
         for number, output in self.outputs.items():
             yield from tensors_of(output, f"{before}outputs.{number}." if self.pool is None else f"{before}output.")
 
+    def classified(self, store: Store) -> str:
+        """Return the type or the label of a store whose classes the model predicts."""
+        # The only types of two graphs belong together whatever their names are.
+        output, = self.config["outputs"]
+        node_type = store.node_types[0].name if self.is_homogeneous else self.node_types[output["node_type"]]
+        # The file names the label of a type that has several.
+        labels: list[str] = json.loads(self.trained_on or "{}").get("labels", [])
+        return f"{node_type}:{labels[0].partition(':')[2]}".rstrip(":") if labels else node_type
+
     def named_embeddings(self) -> NamedTensors:
         """Return the embeddings by their names in a file."""
         for number, table in self.embeddings.items():
@@ -357,6 +365,8 @@ class RelationalNet(Network):
 
     See :class:`Network` for parameters and attributes.
     """
+
+    ENTRY = "encoders"
 
     def forward(
         self, x: Any, edge_index: Any, n_id: Any = None, *, edge_attr: Any = None, edge_weight: Any = None, edge_age: Any = None
@@ -436,6 +446,9 @@ class GraphNet(Network):
 
     See :class:`Network` for parameters and attributes.
     """
+
+    ENTRY = "pooling"
+    READS_STORE = False
 
     def forward(
         self,
