@@ -19,7 +19,6 @@ use edgecut_output::write_output;
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError};
 use std::collections::{BTreeMap, HashMap};
-use std::marker::PhantomData;
 use std::path::Path;
 
 /// Writes a model as one file, with embeddings that are in memory. Use [`ModelSaver`](super::ModelSaver) if several
@@ -40,52 +39,27 @@ pub fn save_model<B: Backend, M: Module<B>>(
 
 /// A model and its settings, of any type, to be saved.
 pub struct ModelView<'a> {
-    parts: Box<dyn ModelParts + 'a>,
+    tensors: Box<dyn Fn() -> BTreeMap<String, StoredTensor> + 'a>,
+    settings: Box<dyn Fn() -> serde_json::Result<String> + 'a>,
+    num_parameters: Option<usize>,
+    task: Option<TaskKind>,
+    pyg_layers: Vec<PygLayer>,
 }
 
 impl<'a> ModelView<'a> {
     /// Returns a view of a model and of the settings to store with it.
     pub fn new<B: Backend, M: Module<B>>(model: &'a M, settings: &'a impl ModelSettings) -> Self {
-        Self { parts: Box::new(ModelAndSettings { model, settings, backend: PhantomData::<B> }) }
-    }
-}
-
-/// The parts of a model that its file stores.
-trait ModelParts {
-    fn tensors(&self) -> BTreeMap<String, StoredTensor>;
-    fn settings(&self) -> serde_json::Result<String>;
-    fn num_parameters(&self) -> Option<usize>;
-    fn task(&self) -> Option<TaskKind>;
-    fn pyg_layers(&self) -> Vec<PygLayer>;
-}
-
-struct ModelAndSettings<'a, B, M, C> {
-    model: &'a M,
-    settings: &'a C,
-    backend: PhantomData<B>,
-}
-
-impl<B: Backend, M: Module<B>, C: ModelSettings> ModelParts for ModelAndSettings<'_, B, M, C> {
-    fn tensors(&self) -> BTreeMap<String, StoredTensor> {
-        let mut collect = Collect { place: ModulePath::default(), tensors: BTreeMap::new() };
-        self.model.visit(&mut collect);
-        collect.tensors
-    }
-
-    fn settings(&self) -> serde_json::Result<String> {
-        serde_json::to_string(self.settings)
-    }
-
-    fn num_parameters(&self) -> Option<usize> {
-        self.settings.num_parameters()
-    }
-
-    fn task(&self) -> Option<TaskKind> {
-        self.settings.task()
-    }
-
-    fn pyg_layers(&self) -> Vec<PygLayer> {
-        self.settings.pyg_layers()
+        Self {
+            tensors: Box::new(move || {
+                let mut collect = Collect { place: ModulePath::default(), tensors: BTreeMap::new() };
+                model.visit(&mut collect);
+                collect.tensors
+            }),
+            settings: Box::new(move || serde_json::to_string(settings)),
+            num_parameters: settings.num_parameters(),
+            task: settings.task(),
+            pyg_layers: settings.pyg_layers(),
+        }
     }
 }
 
@@ -110,9 +84,9 @@ pub(super) fn model_bytes(
     embeddings: &[EmbeddingTable],
     notes: Notes<'_>,
 ) -> Result<Vec<u8>, ModelFileError> {
-    let mut tensors = model.parts.tensors();
+    let mut tensors = (model.tensors)();
     let held = tensors.values().map(|tensor| tensor.values.len()).sum::<usize>();
-    if let Some(expected) = model.parts.num_parameters()
+    if let Some(expected) = model.num_parameters
         && expected != held
     {
         return Err(ModelFileError::ForeignConfig { path: path.to_owned(), held, expected });
@@ -126,9 +100,9 @@ pub(super) fn model_bytes(
     let mut metadata = HashMap::from([
         ("format".to_owned(), FORMAT.to_owned()),
         ("version".to_owned(), VERSION.to_owned()),
-        ("config".to_owned(), model.parts.settings().map_err(json_error)?),
+        ("config".to_owned(), (model.settings)().map_err(json_error)?),
     ]);
-    if let Some(task) = model.parts.task() {
+    if let Some(task) = model.task {
         let task = SavedTask {
             task: task.name.to_owned(),
             loss: notes.loss.map(|loss| loss.name.clone()),
@@ -138,9 +112,8 @@ pub(super) fn model_bytes(
         };
         metadata.insert(TASK.to_owned(), serde_json::to_string(&task).map_err(json_error)?);
     }
-    let pyg_layers = model.parts.pyg_layers();
-    if !pyg_layers.is_empty() {
-        metadata.insert(PYG_LAYERS.to_owned(), serde_json::to_string(&pyg_layers).map_err(json_error)?);
+    if !model.pyg_layers.is_empty() {
+        metadata.insert(PYG_LAYERS.to_owned(), serde_json::to_string(&model.pyg_layers).map_err(json_error)?);
     }
     if let Some(origin) = notes.origin {
         metadata.insert(ORIGIN.to_owned(), serde_json::to_string(origin).map_err(json_error)?);
