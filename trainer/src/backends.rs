@@ -138,11 +138,11 @@ compiled_tasks! {
 /// Declares [`TrainingBackend`] and implements it for each backend. A generic implementation would be compiled in the
 /// programs instead.
 macro_rules! training_backend {
-    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty = $function:path;)*) => {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty = $function:path;)*) => {
         /// A backend with functions for predictions that are compiled in this crate, as the methods of [`Compiles`].
         pub trait TrainingBackend: Tasks {
             $(
-                $(#[$doc])*
+                #[doc = concat!("Calls `", stringify!($function), "`.")]
                 ///
                 /// # Errors
                 /// The errors of that function.
@@ -163,7 +163,6 @@ macro_rules! training_backend {
 }
 
 training_backend! {
-    /// Calls [`predict_node`](crate::inference::predict_node).
     fn predict_node(
         job: PredictionJob<'_, '_, Self>,
         model: &Network<Self>,
@@ -172,7 +171,6 @@ training_backend! {
         config: &PredictionConfig,
     ) -> Result<DistRows, TrainError> = inference::predict_node;
 
-    /// Calls [`predict_outputs`](crate::inference::predict_outputs).
     fn predict_outputs(
         job: PredictionJob<'_, '_, Self>,
         model: &Network<Self>,
@@ -182,16 +180,6 @@ training_backend! {
         neighborhoods: &Neighborhoods,
     ) -> Result<Vec<DistRows>, TrainError> = inference::predict_outputs;
 
-    /// Calls [`predict_link_rows`](crate::inference::predict_link_rows).
-    fn predict_link_rows(
-        job: PredictionJob<'_, '_, Self>,
-        model: &LinkModel<Self>,
-        model_config: &LinkModelConfig,
-        saved: EmbeddingSource<'_>,
-        config: &PredictionConfig,
-    ) -> Result<DistRows, TrainError> = inference::predict_link_rows;
-
-    /// Calls [`encode_link_ends`](crate::inference::encode_link_ends).
     fn encode_link_ends(
         job: PredictionJob<'_, '_, Self>,
         model: &LinkModel<Self>,
@@ -201,7 +189,6 @@ training_backend! {
         limits: &LayerWiseConfig,
     ) -> Result<LinkEnds, TrainError> = inference::encode_link_ends;
 
-    /// Calls [`LinkEnds::score`](crate::inference::LinkEnds::score).
     fn score_pairs(
         ends: &LinkEnds,
         model: &LinkModel<Self>,
@@ -210,7 +197,6 @@ training_backend! {
         device: &Device<Self>,
     ) -> Result<Vec<f32>, TrainError> = LinkEnds::score;
 
-    /// Calls [`find_top_destinations`](crate::inference::find_top_destinations).
     fn find_top_destinations(
         search: &TopDestinations,
         model: &LinkModel<Self>,
@@ -219,7 +205,6 @@ training_backend! {
         device: &Device<Self>,
     ) -> Result<Vec<Vec<ScoredNode>>, TrainError> = inference::find_top_destinations;
 
-    /// Calls [`predict_graphs`](crate::inference::predict_graphs).
     fn predict_graphs(
         dataset: &Arc<GraphDataset>,
         graphs: &[u32],
@@ -228,7 +213,6 @@ training_backend! {
         device: &Device<Self>,
     ) -> Result<Vec<f32>, TrainError> = inference::predict_graphs;
 
-    /// Calls [`predict_edges`](crate::edge::predict_edges).
     fn predict_edges(
         job: (&Arc<DistGraph>, &mut ProcessGroup),
         model: (&EdgeModel<Self>, &EdgeModelConfig),
@@ -238,7 +222,6 @@ training_backend! {
         visit: &mut dyn FnMut(EdgeOutputs) -> Result<(), TrainError>,
     ) -> Result<(), TrainError> = edge::predict_edges;
 
-    /// Calls [`explain_nodes`](crate::inference::explain_nodes).
     fn explain_nodes(
         job: PredictionJob<'_, '_, Self>,
         model: (&Network<Self>, &NetworkConfig),
@@ -248,7 +231,6 @@ training_backend! {
         visit: &mut ExplanationVisitor<'_>,
     ) -> Result<(), TrainError> = inference::explain_nodes::<Autodiff<Self>>;
 
-    /// Calls [`explain_edges`](crate::edge::explain_edges).
     fn explain_edges(
         job: PredictionJob<'_, '_, Self>,
         model: (&EdgeModel<Self>, &EdgeModelConfig),
@@ -258,7 +240,6 @@ training_backend! {
         visit: &mut ExplanationVisitor<'_>,
     ) -> Result<(), TrainError> = edge::explain_edges::<Autodiff<Self>>;
 
-    /// Calls [`explain_graphs`](crate::inference::explain_graphs).
     fn explain_graphs(
         dataset: &Arc<GraphDataset>,
         graphs: Vec<u32>,
@@ -268,7 +249,6 @@ training_backend! {
         visit: &mut ExplanationVisitor<'_>,
     ) -> Result<(), TrainError> = inference::explain_graphs::<Autodiff<Self>>;
 
-    /// Calls [`cross_validate`](crate::graph::cross_validate).
     fn cross_validate(
         graphs: &Arc<GraphDataset>,
         folds: &[Fold],

@@ -25,7 +25,7 @@ pub struct LinkEnds {
 /// arguments.
 ///
 /// # Errors
-/// The errors of [`predict_link_rows`](super::predict_link_rows).
+/// The errors of [`predict_node`](super::predict_node).
 pub fn encode_link_ends<'s, B: GnnBackend>(
     job: PredictionJob<'_, '_, B>,
     model: &LinkModel<B>,

@@ -30,9 +30,7 @@ pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
 pub(crate) use layer_wise::{layer_wise_types, write_rows};
 pub(crate) use link_ends::pulled;
 pub use link_ends::{LinkEnds, encode_link_ends, link_edge_type};
-pub use predict::{
-    Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_link_rows, predict_node, predict_outputs,
-};
+pub use predict::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_node, predict_outputs};
 pub use ranking_report::{RankingMetrics, RankingReport};
 pub use scored_node::ScoredNode;
 pub use top_destinations::{TopDestinations, TopDestinationsConfig, find_top_destinations};

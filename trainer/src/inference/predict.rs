@@ -5,9 +5,7 @@ use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::inference_progress::{InferenceProgress, InferenceStep};
-use crate::models::{
-    GraphSchema, LayeredModel, LinkModel, LinkModelConfig, Mode, Network, NetworkConfig, NodeClassifier,
-};
+use crate::models::{GraphSchema, LayeredModel, Mode, Network, NetworkConfig, NodeClassifier};
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
@@ -70,8 +68,8 @@ pub struct PredictionJob<'a, 'b, B: Backend> {
     pub progress: &'a dyn InferenceProgress,
 }
 
-/// Computes rows of all nodes of a type by a node classifier. Every rank must call this with the same arguments, and
-/// gets the rows of its own nodes and access to the others.
+/// Computes rows of all nodes of a type by a node classifier, or embeddings by the encoder of another model. Every rank must
+/// call this with the same arguments, and gets the rows of its own nodes and access to the others.
 ///
 /// # Errors
 /// A model that does not match the graph, a layer or node type that does not exist, the errors of [`layer_wise`], or a
@@ -85,17 +83,20 @@ pub fn predict_node<'s, B: GnnBackend>(
 ) -> Result<DistRows, TrainError> {
     let trained = Trained::new(model, model_config);
     let target = trained.node_type(job.graph, config.node_type.as_deref())?;
-    if config.wanted == WantedRows::Logits {
+    let WantedRows::Layer(layer) = config.wanted else {
         let mut rows = predict_outputs(job, model, model_config, saved, &[target], &config.neighborhoods)?;
         return rows.pop().ok_or_else(|| TrainError::config("the rows of the node type are missing"));
-    }
-    match &config.neighborhoods {
-        Neighborhoods::LayerWise(limits) => trained.layer_wise(job, saved, config, limits),
-        Neighborhoods::Sampled { .. } => {
-            let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
-            Err(TrainError::config(what))
-        }
-    }
+    };
+    let Neighborhoods::LayerWise(limits) = &config.neighborhoods else {
+        let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
+        return Err(TrainError::config(what));
+    };
+    let PredictionJob { graph, world, device, progress } = job;
+    let embeddings = trained.embeddings(graph, saved, world)?;
+    let num_passes = trained.passes_of_layer(layer)?;
+    let options = trained.options;
+    let input = LayerWiseInput { graph, schema: &model_config.graph, options, embeddings: &embeddings, progress };
+    layer_wise(&input, model, (target, num_passes), limits, world, device)
 }
 
 /// Computes the outputs of a network for all nodes of some types, in the order of `node_types`, which are distinct. The types
@@ -158,29 +159,6 @@ pub fn predict_outputs<'s, B: GnnBackend>(
     Ok(all)
 }
 
-/// Computes rows of all nodes of a type by the encoder of a model for links, layer by layer. Every rank must call this
-/// with the same arguments.
-///
-/// # Errors
-/// The errors of [`predict_node`].
-pub fn predict_link_rows<'s, B: GnnBackend>(
-    job: PredictionJob<'_, '_, B>,
-    model: &LinkModel<B>,
-    model_config: &LinkModelConfig,
-    saved: impl Into<EmbeddingSource<'s>>,
-    config: &PredictionConfig,
-) -> Result<DistRows, TrainError> {
-    let trained = Trained::new(&model.encoder, &model_config.encoder);
-    let wrong = match (&config.wanted, &config.neighborhoods) {
-        (WantedRows::Logits, _) => "a model for links has embeddings of nodes and no classes: ask for embeddings",
-        (_, Neighborhoods::Sampled { .. }) => {
-            "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)"
-        }
-        (_, Neighborhoods::LayerWise(limits)) => return trained.layer_wise(job, saved, config, limits),
-    };
-    Err(TrainError::Config { what: wrong.into() })
-}
-
 /// A trained network and its settings.
 pub(super) struct Trained<'a, B: GnnBackend> {
     pub(super) model: &'a Network<B>,
@@ -191,28 +169,6 @@ pub(super) struct Trained<'a, B: GnnBackend> {
 impl<'a, B: GnnBackend> Trained<'a, B> {
     pub(super) fn new(model: &'a Network<B>, config: &'a NetworkConfig) -> Self {
         Self { model, config, options: BatchOptions::of_model(config, false) }
-    }
-
-    fn layer_wise<'s>(
-        &self,
-        job: PredictionJob<'_, '_, B>,
-        saved: impl Into<EmbeddingSource<'s>>,
-        config: &PredictionConfig,
-        limits: &LayerWiseConfig,
-    ) -> Result<DistRows, TrainError> {
-        let PredictionJob { graph, world, device, progress } = job;
-        let embeddings = self.embeddings(graph, saved, world)?;
-        let target = self.node_type(graph, config.node_type.as_deref())?;
-        let num_passes = match config.wanted {
-            WantedRows::Logits => {
-                self.check_classified(graph, target)?;
-                self.model.num_passes()
-            }
-            WantedRows::Layer(layer) => self.passes_of_layer(layer)?,
-        };
-        let (schema, options) = (&self.config.graph, self.options);
-        let input = LayerWiseInput { graph, schema, options, embeddings: &embeddings, progress };
-        layer_wise(&input, self.model, (target, num_passes), limits, world, device)
     }
 
     /// Returns the node type that the model predicts for.

@@ -1,12 +1,13 @@
 //! The flags of `train predict`.
 
+use super::RequestFlags;
 use super::submission::Submission;
 use crate::args::device::DeviceArgs;
 use crate::args::{JobArgs, NumNeighborsArg, PartArgs, num_neighbors};
+use crate::settings::given_flags::GivenFlags;
 use clap::{Args, ValueEnum};
 use edgecut_cli::parse_bytes;
 use edgecut_dist_sampler::TimeAttr;
-use edgecut_graph::Split;
 use edgecut_trainer::model_file::NewEmbeddings;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -15,6 +16,10 @@ use std::path::PathBuf;
 // Servers compute no predictions, and `checks` refuses the flag with a remedy.
 #[command(mut_arg("servers", |arg| arg.hide(true)))]
 pub(crate) struct PredictArgs {
+    // The first field, so that it sees all flags.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) given: GivenFlags,
     // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
     #[serde(skip)]
@@ -35,26 +40,9 @@ pub(crate) struct PredictArgs {
     /// other graphs
     #[arg(long, value_name = "all|train|valid|test|FILE", default_value = "all", help_heading = "Prediction")]
     pub(crate) nodes: String,
-    /// Write a row per edge of the model's edge type, for models of `train edge`: all edges, or the labeled edges of a split
-    #[arg(long, value_enum, value_name = "all|train|valid|test", help_heading = "Prediction")]
-    pub(crate) edges: Option<EdgeSelection>,
-    /// Write the inputs that each prediction of a node, with --edges of an edge, or with --graphs of a graph, rests on, instead
-    /// of predictions: features and learned embeddings of the nodes of its neighborhood, and features of edges, with their
-    /// contributions (integrated gradients). Neighborhoods are the same as in predictions, unless neighbors are sampled
-    /// (--num-neighbors, models of --time-attr or --weighted): then they are drawn anew
-    #[arg(long, help_heading = "Prediction")]
-    pub(crate) explain: bool,
-    /// --explain: the most rows of each kind per node, edge or graph: nodes, features of nodes, edges, features of edges [default:
-    /// 10]
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
-    pub(crate) explain_top: Option<u32>,
-    /// --explain: points of the numerical integration. More points are more exact [default: 50]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
-    pub(crate) explain_steps: Option<u32>,
-    /// --explain: the output to explain, by its number from 0: a class, a label or a number [default: the greatest one of
-    /// each node, edge or graph]
-    #[arg(long, value_name = "N", help_heading = "Prediction")]
-    pub(crate) explain_output: Option<u32>,
+    #[command(flatten, next_help_heading = "Prediction")]
+    #[serde(flatten)]
+    pub(crate) own: RequestFlags,
     /// Node type to write [default: the type that the model classifies, or the only one. --output table: the only one
     /// with a table]
     #[arg(long, value_name = "TYPE", help_heading = "Prediction")]
@@ -63,30 +51,9 @@ pub(crate) struct PredictArgs {
     /// their own, such as predictions-target-TYPE__LABEL.csv [default: all targets]
     #[arg(long, value_name = "[TYPE:]LABEL,…", value_delimiter = ',', help_heading = "Prediction")]
     pub(crate) target: Vec<String>,
-    /// Write a row per graph of a set of graphs, for models of `train graph`: all, or a .npy file of graph ids. The set
-    /// is --dataset NAME in --dataset-root-dir [default: data], as in `train graph`
-    #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]
-    pub(crate) graphs: Option<String>,
-    /// --output score: CSV or Parquet file with the columns src and dst, or .npy file, [2, n]: ids of the tables, or row
-    /// numbers of other graphs
-    // Ranks may have different paths. `PredictFlags` compares the contents.
-    #[arg(long, value_name = "FILE", help_heading = "Prediction")]
-    #[serde(skip)]
-    pub(crate) pairs: Option<PathBuf>,
-    /// --output top-k: the sources, all or a file of ids as for --nodes
-    #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]
-    pub(crate) sources: Option<String>,
     /// The ids in the file of --nodes, --pairs or --sources are row numbers, also for graphs from tables with ids
     #[arg(long, help_heading = "Prediction")]
     pub(crate) row_numbers: bool,
-    /// --output top-k: destinations per source. They are the best of all nodes of their type
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
-    pub(crate) top_k: Option<u32>,
-    /// --output top-k: leave out the destinations of known edges of the source: training edges (train), or training and
-    /// held-out edges (all, and the flag without a value). With train or none, the lists are compared with held-out test
-    /// edges [default: none]
-    #[arg(long, value_enum, value_name = "train|all|none", num_args = 0..=1, default_missing_value = "all", help_heading = "Prediction")]
-    pub(crate) exclude_known: Option<Excluded>,
     /// --output score or top-k: edge type of the scores, a relation or SRC__RELATION__DST [default: the only one]
     #[arg(long, value_name = "NAME", help_heading = "Prediction")]
     pub(crate) edge_type: Option<String>,
@@ -166,6 +133,18 @@ pub(crate) struct PredictArgs {
     pub(crate) job: JobArgs,
 }
 
+impl PredictArgs {
+    /// Returns true if a flag is given with an effect.
+    pub(super) fn is_given(&self, id: &str) -> bool {
+        match id {
+            "nodes" => self.nodes != "all",
+            // Random embeddings take the seed of any request.
+            "seed" => self.seed.is_some() && self.new_embeddings != Some(NewEmbeddings::Random),
+            _ => self.given.is_given(id),
+        }
+    }
+}
+
 /// The value of `--time-attr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum TimeLimit {
@@ -176,15 +155,6 @@ pub(crate) enum TimeLimit {
 
 fn time_limit(text: &str) -> Result<TimeLimit, String> {
     if text == "none" { Ok(TimeLimit::None) } else { text.parse().map(TimeLimit::Attr) }
-}
-
-/// The edges whose destinations are left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Excluded {
-    Train,
-    All,
-    None,
 }
 
 /// The rows to write.
@@ -206,28 +176,6 @@ impl Rows {
     /// Returns true for rows that a model predicts for nodes or graphs.
     pub(crate) fn is_prediction(self) -> bool {
         matches!(self, Self::Prediction | Self::Class | Self::Probability | Self::Logit)
-    }
-}
-
-/// The edges to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum EdgeSelection {
-    All,
-    Train,
-    Valid,
-    Test,
-}
-
-impl EdgeSelection {
-    /// Returns the split of the edges; `None` for all edges.
-    pub(super) fn split(self) -> Option<Split> {
-        match self {
-            Self::All => None,
-            Self::Train => Some(Split::Train),
-            Self::Valid => Some(Split::Valid),
-            Self::Test => Some(Split::Test),
-        }
     }
 }
 

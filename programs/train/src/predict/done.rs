@@ -1,8 +1,7 @@
 //! The job of a request, from the folder of the files to the printed result.
 
 use super::args::PredictArgs;
-use super::request::Request;
-use super::{PredictFlags, is_output};
+use super::{PredictFlags, is_output, request_of};
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::labels::WantedLabels;
 use crate::job::process_role::Rank;
@@ -76,12 +75,10 @@ pub(super) fn in_graph<R: Serialize>(
     listed: Option<String>,
     work: impl FnOnce(&mut GraphSession<'_>) -> anyhow::Result<Done<R>>,
 ) -> anyhow::Result<()> {
-    let labels = match Request::of(args) {
-        Request::Nodes | Request::Explanations => {
-            WantedLabels::OfPrediction { targets: &args.target, model: &args.load_model }
-        }
-        _ => WantedLabels::First,
-    };
+    let mut labels = WantedLabels::First;
+    if request_of(args).reads("target") {
+        labels = WantedLabels::OfPrediction { targets: &args.target, model: &args.load_model };
+    }
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed };
     graph_session::run(&args.job, &args.part, rank, labels, &flags, |job| printed(work(job)?, args, rank))?;

@@ -1,24 +1,25 @@
-//! The inputs that predictions of nodes and edges rest on.
+//! The inputs that predictions of nodes rest on, and the flags and the file of all explanations.
 
-use super::args::PredictArgs;
+use super::args::{Format, PredictArgs, Rows};
+use super::checks::check_row_numbers;
 use super::class_names::ClassNames;
 use super::done::{Done, in_graph};
 use super::edge_names::EdgeNames;
-use super::edges::NO_FAN_OUTS;
 use super::failure::Failure;
 use super::feature_names::FeatureNames;
-use super::files::{Columns, NamedColumns, Table, USER_ID, ValueShape};
+use super::files::{Columns, NamedColumns, RowsFile, USER_ID, ValueShape, create_table};
 use super::model::{all_neighbors, open};
 use super::node_names::{FoundNames, NodeNames};
 use super::progress::Progress;
+use super::request::{DATA, PARTS, Request, SAMPLING, WHOLE, on_backend};
 use super::selection::{Selection, Splits};
 use super::values::{Form, Values};
 use crate::exit::UsageError;
 use crate::id_map_file::UserColumn;
-use crate::job::graph_session::GraphSession;
 use crate::job::process_role::Rank;
-use crate::saved_model::Predictions;
+use crate::tasks::node::{ForNodes, NODES};
 use anyhow::{Context, bail};
+use clap::Args;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, SamplerConfig};
 use edgecut_graph::NodeTypeId;
@@ -40,108 +41,115 @@ const NUMBERS: &[&str] = &["score", "baseline", "value", "contribution"];
 /// The error of the sum of contributions, relative to the largest change of a score, above which a note is printed.
 const LARGE_GAP: f64 = 0.02;
 
-pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+/// The flags of explanations.
+#[derive(Clone, Debug, Args, Serialize)]
+pub(crate) struct ExplainFlags {
+    /// Write the inputs that each prediction of a node, with --edges of an edge, or with --graphs of a graph, rests on, instead
+    /// of predictions: features and learned embeddings of the nodes of its neighborhood, and features of edges, with their
+    /// contributions (integrated gradients). Neighborhoods are the same as in predictions, unless neighbors are sampled
+    /// (--num-neighbors, models of --time-attr or --weighted): then they are drawn anew
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// --explain: the most rows of each kind per node, edge or graph: nodes, features of nodes, edges, features of edges [default:
+    /// 10]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) explain_top: Option<u32>,
+    /// --explain: points of the numerical integration. More points are more exact [default: 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) explain_steps: Option<u32>,
+    /// --explain: the output to explain, by its number from 0: a class, a label or a number [default: the greatest one of
+    /// each node, edge or graph]
+    #[arg(long, value_name = "N")]
+    pub(crate) explain_output: Option<u32>,
+}
+
+/// The flags that only explanations read.
+pub(super) const EXPLAINED: &[&str] = &["explain_output", "explain_steps", "explain_top"];
+
+/// Returns a request for explanations.
+pub(super) const fn explanation(request: Request) -> Request {
+    Request { stem: STEM, check, ..request }
+}
+
+/// Checks the flags of explanations.
+pub(super) fn check(args: &PredictArgs) -> Result<(), &'static str> {
+    if args.output != Rows::Prediction {
+        Err("--explain explains the score of a prediction: leave out --output")
+    } else if args.format == Format::Npy {
+        Err("--explain writes a table: add --format csv or parquet")
+    } else if args.device.mixed_precision.is_some() {
+        Err("--explain computes gradients in f32: leave out --mixed-precision")
+    } else {
+        Ok(())
+    }
+}
+
+/// Explanations of predictions of nodes.
+pub(super) const REQUEST: Request = Request {
+    reads: &[DATA, PARTS, WHOLE, SAMPLING, EXPLAINED, &["nodes", "row_numbers", "target"]],
+    check: |args| check(args).and_then(|()| check_row_numbers(args, &args.nodes)),
+    ..explanation(Request::new(NODES, "--explain", |args| args.own.explain.explain, on_backend!(run)))
+};
+
+/// Explains the predictions of the selected nodes.
+fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let selection = Selection::read(args)?;
     in_graph(args, rank, selection.checksum(), |job| {
         let start = Instant::now();
         let progress = Progress::new(&args.job, job.world.rank());
-        let (what, found) = match args.edges {
-            Some(_) => ("edges", of_edges::<B>(args, job, &progress, device)?),
-            None => ("nodes", of_nodes::<B>(args, &selection, job, &progress, device)?),
+        let graph = job.graph.clone();
+        let meta = graph.part().meta();
+        let opened = open::<B>(args, Some(meta), job.world, device)?;
+        let ForNodes { network, config, targets } = opened.predictor::<ForNodes<B>>()?;
+        if let [first, _, ..] = &targets[..] {
+            bail!(UsageError(format!(
+                "--explain explains the predictions of one target: choose one of the model {} by --target, such as {}",
+                args.load_model.display(),
+                first.saved.name
+            )));
+        }
+        let node_type = config.outputs.first().context("the model has no outputs")?.node_type;
+        let root = args.part.dataset_root_dir.as_deref();
+        let listed = selection.listed(node_type, root, job)?;
+        let ids = match selection.ids(listed, &graph, node_type, Splits::OfGraph, job.world)? {
+            Some(ids) => ids,
+            None => (0..meta.node_types[node_type.index()].book.num_nodes() as u32).collect(),
         };
+        if ids.is_empty() {
+            bail!("--nodes {}: there are no such nodes", args.nodes);
+        }
+        let nodes = graph.handle().block_on(graph.find_originals(node_type, &ids))?;
+        let sampler = match &opened.sampler {
+            Some(sampler) => sampler.clone(),
+            None => SamplerConfig::new(all_neighbors(opened.saved.trained_on.as_ref(), config.num_layers)),
+        };
+        let outputs = opened.model.outputs;
+        let classes = match outputs {
+            Some(OutputKind::Classes(_)) => ClassNames::of_nodes(args, meta, node_type)?,
+            _ => None,
+        };
+        let targets =
+            Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], edges: None, classes };
+        let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
+        let request = request(args, sampler, opened.saved.decision_of_nodes(outputs)?);
+        let prediction = PredictionJob { graph: &graph, world: &mut *job.world, device, progress: &progress };
+        let model = (network, config);
+        file.fill(|visit| B::explain_nodes(prediction, model, opened.embeddings(), nodes, &request, visit))?;
+        let found = file.finish(job.world)?;
         progress.finish();
-        Ok(found.done(what, start.elapsed()))
+        Ok(found.done("nodes", start.elapsed()))
     })
-}
-
-/// Explains the predictions of the selected nodes.
-fn of_nodes<B: TrainingBackend>(
-    args: &PredictArgs,
-    selection: &Selection,
-    job: &mut GraphSession<'_>,
-    progress: &Progress,
-    device: &B::Device,
-) -> anyhow::Result<Found> {
-    let graph = job.graph.clone();
-    let meta = graph.part().meta();
-    let opened = open::<B>(args, Some(meta), job.world, device)?;
-    let Predictions::Nodes(model, config, targets) = opened.model.predictions() else { bail!(opened.unfit()) };
-    if let [first, _, ..] = &targets[..] {
-        bail!(UsageError(format!(
-            "--explain explains the predictions of one target: choose one of the model {} by --target, such as {}",
-            args.load_model.display(),
-            first.saved.name
-        )));
-    }
-    let node_type = config.outputs.first().context("the model has no outputs")?.node_type;
-    let root = args.part.dataset_root_dir.as_deref();
-    let listed = selection.listed(node_type, root, job)?;
-    let ids = match selection.ids(listed, &graph, node_type, Splits::OfGraph, job.world)? {
-        Some(ids) => ids,
-        None => (0..meta.node_types[node_type.index()].book.num_nodes() as u32).collect(),
-    };
-    if ids.is_empty() {
-        bail!("--nodes {}: there are no such nodes", args.nodes);
-    }
-    let nodes = graph.handle().block_on(graph.find_originals(node_type, &ids))?;
-    let sampler = match &opened.sampler {
-        Some(sampler) => sampler.clone(),
-        None => SamplerConfig::new(all_neighbors(opened.saved.trained_on.as_ref(), config.num_layers)),
-    };
-    let outputs = opened.model.outputs();
-    let classes = match outputs {
-        Some(OutputKind::Classes(_)) => ClassNames::of_nodes(args, meta, node_type)?,
-        _ => None,
-    };
-    let targets =
-        Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], edges: None, classes };
-    let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
-    let request = request(args, sampler, opened.saved.decision_of_nodes(outputs)?);
-    let prediction = PredictionJob { graph: &graph, world: &mut *job.world, device, progress };
-    let model = (model, config);
-    file.fill(|visit| B::explain_nodes(prediction, model, opened.embeddings(), nodes, &request, visit))?;
-    file.finish(job.world)
-}
-
-/// Explains the predictions of the edges of a split, or of all edges.
-fn of_edges<B: TrainingBackend>(
-    args: &PredictArgs,
-    job: &mut GraphSession<'_>,
-    progress: &Progress,
-    device: &B::Device,
-) -> anyhow::Result<Found> {
-    let graph = job.graph.clone();
-    let meta = graph.part().meta();
-    let opened = open::<B>(args, Some(meta), job.world, device)?;
-    let model = opened.of_edges()?;
-    let edge_type = model.1.edge_type;
-    let classes = match opened.model.outputs() {
-        Some(OutputKind::Classes(_)) => ClassNames::of_edges(args, meta, edge_type)?,
-        _ => None,
-    };
-    let of_type = graph.part().edges(edge_type);
-    let names = vec![("src", of_type.src_type), ("dst", of_type.dst_type)];
-    let edges = EdgeNames::of_type(&graph, edge_type);
-    let targets = Targets { ids: &["src_id", "dst_id", "output", "rank"], names, edges, classes };
-    let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
-    let request = request(args, opened.sampler.clone().context(NO_FAN_OUTS)?, opened.saved.decision());
-    let split = args.edges.and_then(|edges| edges.split());
-    let prediction = PredictionJob { graph: &graph, world: &mut *job.world, device, progress };
-    file.fill(|visit| B::explain_edges(prediction, model, opened.embeddings(), split, &request, visit))?;
-    if file.found.targets == 0 {
-        bail!("--edges: the graph has no such edges of the model's type: choose another split, or all");
-    }
-    file.finish(job.world)
 }
 
 /// Returns the request that the flags describe.
 pub(super) fn request(args: &PredictArgs, sampler: SamplerConfig, decision: Decision) -> ExplanationConfig {
+    let flags = &args.own.explain;
     let mut request = ExplanationConfig::new(sampler);
     request.decision = decision;
     request.time = args.seed_time;
-    request.output = args.explain_output.map(|output| output as usize);
-    request.steps = args.explain_steps.map_or(request.steps, |steps| steps as usize);
-    request.top = args.explain_top.map_or(request.top, |top| top as usize);
+    request.output = flags.explain_output.map(|output| output as usize);
+    request.steps = flags.explain_steps.map_or(request.steps, |steps| steps as usize);
+    request.top = flags.explain_top.map_or(request.top, |top| top as usize);
     request.batch_size = args.batch_size.map_or(request.batch_size, |size| size as usize);
     request.seed = args.seed.unwrap_or(0);
     request.prefetch_bytes = args.memory_bytes as usize;
@@ -167,14 +175,14 @@ pub(super) struct ExplanationFile {
     nodes: Vec<Option<NodeNames>>,
     /// The node types of the sources and destinations of each edge type.
     ends: Vec<[NodeTypeId; 2]>,
-    table: Option<Table>,
-    found: Found,
+    table: Option<Box<dyn RowsFile>>,
+    pub(super) found: Found,
 }
 
 /// The number of explanations, and their quality.
 #[derive(Default)]
 pub(super) struct Found {
-    targets: u64,
+    pub(super) targets: u64,
     rows: u64,
     /// The number of targets whose score or contributions are not finite.
     not_finite: u64,
@@ -186,7 +194,7 @@ pub(super) struct Found {
 
 impl ExplanationFile {
     /// Creates the file on rank 0. Every rank must call this.
-    fn create(
+    pub(super) fn create(
         args: &PredictArgs,
         graph: &Arc<DistGraph>,
         targets: Targets,
@@ -214,7 +222,7 @@ impl ExplanationFile {
         if world.rank() == 0 {
             let shape = ValueShape::Named(NUMBERS.iter().map(ToString::to_string).collect());
             let columns = Columns { ids: file.targets.ids, value: "", shape, form: Form::Numbers };
-            file.table = Some(Table::create(STEM, args, &columns, file.empty_columns())?);
+            file.table = Some(create_table(STEM, args, &columns, file.empty_columns())?);
         }
         Ok(file)
     }

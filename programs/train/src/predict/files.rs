@@ -1,5 +1,6 @@
 //! The files of predictions.
 
+use super::REQUESTS;
 use super::args::{Format, PredictArgs, Rows};
 use super::class_names::ClassNames;
 use super::parquet_file::ParquetFile;
@@ -18,13 +19,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The beginnings of the names of all files: of predictions, scores of pairs, best destinations, and explanations.
-const STEMS: [&str; 4] = ["predictions", "scores", "top_k", "explanations"];
-/// The arrays that accompany others.
-const ARRAYS: [&str; 4] = ["node_ids.npy", "graph_ids.npy", "source_ids.npy", "destinations.npy"];
-/// The names of edge types beside their relation vectors.
-pub(super) const RELATION_NAMES: &str = "relation_names.json";
-
 /// The part of a name after which the name of one of several targets follows.
 const OF_TARGET: &str = "-target-";
 
@@ -41,14 +35,21 @@ fn without_target(stem: &str) -> &str {
 /// Returns true for the names of files that this command writes.
 pub(crate) fn is_output(name: &str) -> bool {
     let is_submission = Submission::value_variants().iter().any(|submission| submission.file_name() == name);
-    if ARRAYS.contains(&name) || name == RELATION_NAMES || is_submission {
+    let Some((stem, format)) = name.rsplit_once('.') else { return false };
+    let of_all_targets = format!("{}.{format}", without_target(stem));
+    if is_submission || REQUESTS.iter().any(|request| request.beside.contains(&of_all_targets.as_str())) {
         return true;
     }
-    match name.rsplit_once('.') {
-        Some((stem, "npy")) => [&STEMS[..], &["node_ids"]].concat().contains(&without_target(stem)),
-        Some((stem, "csv" | "parquet")) => STEMS.contains(&without_target(stem)) || is_stem_of_rank(stem),
+    match format {
+        "npy" => is_stem(stem),
+        "csv" | "parquet" => is_stem(stem) || is_stem_of_rank(stem),
         _ => false,
     }
+}
+
+/// Returns true for names of a request's files of all ranks, without their format.
+fn is_stem(stem: &str) -> bool {
+    REQUESTS.iter().any(|request| request.stem == without_target(stem))
 }
 
 /// Returns true for names that [`stem_of_rank`] returns.
@@ -57,7 +58,7 @@ fn is_stem_of_rank(stem: &str) -> bool {
     let Some((stem, rank)) = stem.rsplit_once('-') else { return false };
     let are_numbers =
         [rank, ranks].iter().all(|text| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit()));
-    are_numbers && STEMS.contains(&without_target(stem))
+    are_numbers && is_stem(stem)
 }
 
 /// Returns the name of the file of a rank, without its format.
@@ -154,8 +155,46 @@ impl Columns {
     }
 }
 
+/// A file with rows of nodes, pairs or graphs.
+pub(super) trait RowsFile {
+    /// Appends rows. A table also has the ids of all rows, column by column, and `more` values of the further columns.
+    fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()>;
+
+    /// Completes the file.
+    fn commit(self: Box<Self>) -> anyhow::Result<()>;
+}
+
+/// Creates the table `stem.csv` or `stem.parquet`. `more` are further columns, which are empty.
+pub(super) fn create_table(
+    stem: &str,
+    args: &PredictArgs,
+    columns: &Columns,
+    more: NamedColumns,
+) -> anyhow::Result<Box<dyn RowsFile>> {
+    if args.format == Format::Parquet {
+        let path = args.out.join(format!("{stem}.parquet"));
+        return Ok(Box::new(ParquetFile::create(&path, columns, more)?));
+    }
+    Ok(Box::new(CsvFile::create(&args.out.join(format!("{stem}.csv")), columns, &more)?))
+}
+
+/// Creates the array `stem.npy`, or the table as [`create_table`] does.
+pub(super) fn create_rows(
+    stem: &str,
+    args: &PredictArgs,
+    columns: &Columns,
+    more: NamedColumns,
+    num_rows: usize,
+) -> anyhow::Result<Box<dyn RowsFile>> {
+    if args.format == Format::Npy {
+        let path = args.out.join(format!("{stem}.npy"));
+        return Ok(Box::new(NpyFile::of_values(&path, &columns.shape, num_rows)?));
+    }
+    create_table(stem, args, columns, more)
+}
+
 /// A CSV file with columns of ids, further columns such as the ids that users know, then the values.
-pub(super) struct CsvFile {
+struct CsvFile {
     path: PathBuf,
     output: OutputFile,
     text: String,
@@ -176,7 +215,14 @@ impl CsvFile {
         Ok(Self { path: path.to_owned(), output, text })
     }
 
-    /// Appends rows.
+    fn flush(&mut self) -> anyhow::Result<()> {
+        let written = self.output.file().write_all(self.text.as_bytes());
+        self.text.clear();
+        written.with_context(|| format!("write {}", self.path.display()))
+    }
+}
+
+impl RowsFile for CsvFile {
     fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
         let num_rows = ids.first().map_or(0, |ids| ids.len());
         for row in 0..num_rows {
@@ -204,52 +250,9 @@ impl CsvFile {
         self.flush()
     }
 
-    fn flush(&mut self) -> anyhow::Result<()> {
-        let written = self.output.file().write_all(self.text.as_bytes());
-        self.text.clear();
-        written.with_context(|| format!("write {}", self.path.display()))
-    }
-
-    fn commit(mut self) -> anyhow::Result<()> {
+    fn commit(mut self: Box<Self>) -> anyhow::Result<()> {
         self.flush()?;
         self.output.commit().with_context(|| format!("write {}", self.path.display()))
-    }
-}
-
-/// A file with a row per node, pair or graph, named by its ids.
-pub(super) enum Table {
-    Csv(CsvFile),
-    Parquet(Box<ParquetFile>),
-}
-
-impl Table {
-    /// Creates the file `stem.csv` or `stem.parquet`. `more` are further columns, which are empty.
-    pub(super) fn create(
-        stem: &str,
-        args: &PredictArgs,
-        columns: &Columns,
-        more: NamedColumns,
-    ) -> anyhow::Result<Self> {
-        if args.format == Format::Parquet {
-            let path = args.out.join(format!("{stem}.parquet"));
-            return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, columns, more)?)));
-        }
-        Ok(Self::Csv(CsvFile::create(&args.out.join(format!("{stem}.csv")), columns, &more)?))
-    }
-
-    /// Appends rows. `ids` has the ids of all rows, column by column, and `more` the values of the further columns.
-    pub(super) fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
-        match self {
-            Self::Csv(file) => file.push(ids, more, values),
-            Self::Parquet(file) => file.push(ids, more, values),
-        }
-    }
-
-    pub(super) fn commit(self) -> anyhow::Result<()> {
-        match self {
-            Self::Csv(file) => file.commit(),
-            Self::Parquet(file) => file.commit(),
-        }
     }
 }
 
@@ -270,7 +273,7 @@ impl NpyFile {
 
     /// Creates the file of values. Classes are `int64`, `[num_rows]`; numbers are `float32`, `[num_rows]` or
     /// `[num_rows, width]`.
-    pub(super) fn of_values(path: &Path, shape: &ValueShape, num_rows: usize) -> anyhow::Result<Self> {
+    fn of_values(path: &Path, shape: &ValueShape, num_rows: usize) -> anyhow::Result<Self> {
         match shape {
             ValueShape::Class => Self::create::<i64>(path, &[num_rows]),
             ValueShape::Number => Self::create::<f32>(path, &[num_rows]),
@@ -285,54 +288,21 @@ impl NpyFile {
         self.output.file().write_all(bytes).with_context(|| format!("write {}", self.path.display()))
     }
 
-    /// Appends rows.
-    pub(super) fn push(&mut self, values: &Values) -> anyhow::Result<()> {
+    pub(super) fn commit(self) -> anyhow::Result<()> {
+        self.output.commit().with_context(|| format!("write {}", self.path.display()))
+    }
+}
+
+impl RowsFile for NpyFile {
+    fn push(&mut self, _ids: &[&[u32]], _more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
         match values {
             Values::Classes(classes) => self.write(classes),
             Values::Numbers(numbers) => self.write(numbers),
         }
     }
 
-    pub(super) fn commit(self) -> anyhow::Result<()> {
-        self.output.commit().with_context(|| format!("write {}", self.path.display()))
-    }
-}
-
-/// The only file of a request: an array or a table.
-pub(super) enum RowsFile {
-    Array(NpyFile),
-    Table(Table),
-}
-
-impl RowsFile {
-    /// Creates the file `stem.npy`, `stem.csv` or `stem.parquet`. A table has `more` columns, which are empty.
-    pub(super) fn create(
-        stem: &str,
-        args: &PredictArgs,
-        columns: &Columns,
-        more: NamedColumns,
-        num_rows: usize,
-    ) -> anyhow::Result<Self> {
-        if args.format == Format::Npy {
-            let path = args.out.join(format!("{stem}.npy"));
-            return Ok(Self::Array(NpyFile::of_values(&path, &columns.shape, num_rows)?));
-        }
-        Ok(Self::Table(Table::create(stem, args, columns, more)?))
-    }
-
-    /// Appends rows. A table also has the ids and the values of further columns.
-    pub(super) fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
-        match self {
-            Self::Array(file) => file.push(values),
-            Self::Table(file) => file.push(ids, more, values),
-        }
-    }
-
-    pub(super) fn commit(self) -> anyhow::Result<()> {
-        match self {
-            Self::Array(file) => file.commit(),
-            Self::Table(file) => file.commit(),
-        }
+    fn commit(self: Box<Self>) -> anyhow::Result<()> {
+        NpyFile::commit(*self)
     }
 }
 

@@ -8,6 +8,7 @@ use super::progress::Progress;
 use crate::exit::UsageError;
 use crate::id_map_file::UserColumn;
 use crate::job::graph_session::GraphSession;
+use crate::tasks::link::ForLinks;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
@@ -15,6 +16,9 @@ use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LinkEnds, PredictionJob, link_edge_type};
 use edgecut_trainer::models::LinkModel;
 use std::path::PathBuf;
+
+/// The flags that all requests for links read.
+pub(super) const OF_LINKS: &[&str] = &["edge_type", "gather", "row_numbers", "scratch_dir"];
 
 /// The names of the columns of the ids that users know, of sources and destinations.
 const USER_IDS: [&str; 2] = ["src", "dst"];
@@ -112,7 +116,7 @@ pub(super) fn encode<'a, B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<Encoded<'a, B>> {
     let Opened { args, saved, .. } = opened;
-    let (model, config) = opened.of_links()?;
+    let (model, config) = opened.predictor::<ForLinks<B>>()?;
     let meta = job.graph.part().meta();
     if let Some(trained_on) = &saved.trained_on
         && !trained_on.is_trained_to_score(meta, edge_type, config.decoder.is_relational())

@@ -1,4 +1,5 @@
-//! The command `train predict`: predictions, embeddings and scores of a saved model, in files.
+//! The command `train predict`: predictions, embeddings and scores of a saved model, in files. A file per request, and their
+//! list at the end of this module.
 
 pub(crate) mod args;
 mod checks;
@@ -7,7 +8,6 @@ mod done;
 mod edge_names;
 mod edges;
 mod explain;
-mod explain_graphs;
 mod failure;
 mod feature_names;
 mod files;
@@ -29,14 +29,13 @@ mod top_k;
 mod values;
 
 use crate::job::command::{JobCommand, JobFlags, refuse_verbose};
-use crate::job::device::{of_rank, on_device};
+use crate::job::device::of_rank;
 use crate::job::process_role::Rank;
 use anyhow::bail;
-use args::{Format, PredictArgs};
+use args::PredictArgs;
 use checks::check;
+use clap::Args;
 use edgecut_cluster::Termination;
-use edgecut_gnn::ops::Precision;
-use edgecut_trainer::TrainingBackend;
 pub(crate) use files::is_output;
 use request::Request;
 use serde::Serialize;
@@ -44,7 +43,7 @@ use std::path::PathBuf;
 
 impl JobCommand for PredictArgs {
     fn flags(&self) -> JobFlags<'_> {
-        let part = Request::of(self).reads_parts().then_some(&self.part);
+        let part = request_of(self).reads_parts().then_some(&self.part);
         JobFlags { job: &self.job, part, device: Some(&self.device), training: None }
     }
 
@@ -54,33 +53,14 @@ impl JobCommand for PredictArgs {
     }
 
     fn run(&self, mut rank: Rank, _termination: Option<&Termination>) -> anyhow::Result<()> {
-        on_device!(of_rank(&self.device, self.job.stores.cache_dir.as_deref(), &mut rank)?, |B, device| run::<B>(
-            self, &rank, device
-        ))
-    }
-}
-
-fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
-    args.device.check_types::<B>(Precision::F32, device)?;
-    match Request::of(args) {
-        Request::Nodes => nodes::run::<B>(args, rank, device),
-        Request::Edges => edges::run::<B>(args, rank, device),
-        Request::Explanations => explain::run::<B>(args, rank, device),
-        Request::GraphExplanations => explain_graphs::run::<B>(args, rank, device),
-        Request::Pairs => pairs::run::<B>(args, rank, device),
-        Request::TopK => top_k::run::<B>(args, rank, device),
-        Request::Graphs => graphs::run::<B>(args, rank, device),
-        Request::Table | Request::Relations => tables::run::<B>(args, rank, device),
+        let device = of_rank(&self.device, self.job.stores.cache_dir.as_deref(), &mut rank)?;
+        (request_of(self).run)(self, &rank, device)
     }
 }
 
 /// Returns true if a process of the job reads the ids of the nodes of all parts. `is_first` is true for rank 0.
 pub(crate) fn needs_all_ids(args: &PredictArgs, is_first: bool) -> bool {
-    match Request::of(args) {
-        Request::Edges => true,
-        Request::Nodes => is_first && args.gather && args.format != Format::Npy,
-        _ => false,
-    }
+    (request_of(args).needs_all_ids)(args, is_first)
 }
 
 /// The flags of `train predict` that must be equal on all ranks.
@@ -99,4 +79,40 @@ fn scratch_dir(args: &PredictArgs) -> anyhow::Result<PathBuf> {
         bail!("--scratch-dir {}: it is not a folder: create it, or choose another", dir.display());
     }
     Ok(dir)
+}
+
+macro_rules! requests {
+    ($($request:path $(, $name:ident: $flags:ty)?;)*) => {
+        /// The flags that single requests declare.
+        #[derive(Clone, Debug, Args, Serialize)]
+        pub(crate) struct RequestFlags {
+            $($(
+                #[command(flatten)]
+                #[serde(flatten)]
+                pub(crate) $name: $flags,
+            )?)*
+        }
+
+        /// All requests.
+        const REQUESTS: &[Request] = &[$($request),*];
+    };
+}
+
+// Each request, and its flags if it has some. Later requests take precedence, and the first one needs no flag.
+requests! {
+    nodes::REQUEST;
+    edges::REQUEST, edges: edges::EdgeFlags;
+    graphs::REQUEST, graphs: graphs::GraphFlags;
+    pairs::REQUEST, pairs: pairs::PairFlags;
+    top_k::REQUEST, top_k: top_k::TopKFlags;
+    tables::TABLE;
+    tables::RELATIONS;
+    explain::REQUEST, explain: explain::ExplainFlags;
+    edges::EXPLAINED_EDGES;
+    graphs::EXPLAINED_GRAPHS;
+}
+
+/// Returns the request that the flags make.
+fn request_of(args: &PredictArgs) -> &'static Request {
+    REQUESTS.iter().rfind(|request| (request.is_made)(args)).unwrap_or(&REQUESTS[0])
 }

@@ -1,9 +1,9 @@
 //! The model of a prediction.
 
 use super::args::{PredictArgs, TimeLimit};
-use super::request::Request;
+use super::request_of;
 use crate::exit::UsageError;
-use crate::saved_model::{OpenModel, Predictions, SavedModel};
+use crate::saved_model::{OpenModel, Predictor, SavedModel};
 use crate::tasks::{TASKS, TaskEntry, open_model};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
@@ -12,8 +12,8 @@ use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::{NewEmbeddings, TrainedOn};
-use edgecut_trainer::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
 use edgecut_trainer::{EmbeddingSource, TrainingBackend};
+use std::any::Any;
 use std::path::PathBuf;
 
 /// A saved model, and the sampler of its neighbors; `None` reads all neighbors.
@@ -21,43 +21,28 @@ pub(super) struct Opened<'a, B: TrainingBackend> {
     pub(super) args: &'a PredictArgs,
     task: &'static TaskEntry,
     pub(super) saved: SavedModel<'a>,
-    pub(super) model: Box<dyn OpenModel<B>>,
+    pub(super) model: OpenModel<B>,
     pub(super) sampler: Option<SamplerConfig>,
 }
 
 impl<B: TrainingBackend> Opened<'_, B> {
     /// Returns the meaning of the outputs of a model for one target.
     pub(super) fn outputs(&self) -> anyhow::Result<OutputKind> {
-        self.model.outputs().context("the outputs of the model have no meaning")
+        self.model.outputs.context("the outputs of the model have no meaning")
     }
 
     /// Returns the embeddings of nodes that the training has learned.
     pub(super) fn embeddings(&self) -> EmbeddingSource<'_> {
-        self.model.embeddings().into()
+        (&self.model.embeddings).into()
     }
 
-    /// Returns the model of a prediction for edges.
-    pub(super) fn of_edges(&self) -> Result<(&EdgeModel<B>, &EdgeModelConfig), UsageError> {
-        match self.model.predictions() {
-            Predictions::Edges(model, config) => Ok((model, config)),
-            _ => Err(self.unfit()),
-        }
-    }
-
-    /// Returns the model of a prediction for whole graphs.
-    pub(super) fn of_graphs(&self) -> Result<(&Network<B>, &NetworkConfig), UsageError> {
-        match self.model.predictions() {
-            Predictions::Graphs(model, config) => Ok((model, config)),
-            _ => Err(self.unfit()),
-        }
-    }
-
-    /// Returns the model of scores of links.
-    pub(super) fn of_links(&self) -> Result<(&LinkModel<B>, &LinkModelConfig), UsageError> {
-        match self.model.predictions() {
-            Predictions::Links(model, config) => Ok((model, config)),
-            _ => Err(self.unfit()),
-        }
+    /// Returns the network that makes the predictions, with its settings.
+    ///
+    /// # Errors
+    /// A model that predicts for other items.
+    pub(super) fn predictor<P: Predictor<B>>(&self) -> Result<&P, UsageError> {
+        let predictor: &dyn Any = &*self.model.predictor;
+        predictor.downcast_ref().ok_or_else(|| self.unfit())
     }
 
     /// Returns the error of a model that does not predict for the items of the request.
@@ -68,18 +53,16 @@ impl<B: TrainingBackend> Opened<'_, B> {
 
 /// Returns the error of a model of a task that does not predict for the items of a request.
 pub(super) fn unfit(args: &PredictArgs, task: &TaskEntry) -> UsageError {
-    let request = Request::of(args);
-    let wanted = request.items(args);
-    let others = TASKS.iter().filter(|other| other.items == wanted);
+    let request = request_of(args);
+    let others = TASKS.iter().filter(|other| other.items == request.items);
     let others: Vec<String> = others.map(|other| format!("train {}", other.name)).collect();
-    let flags = if args.explain && args.edges.is_some() { "--explain --edges" } else { request.flags() };
     UsageError(format!(
         "--load-model {}: the model is for {}: {}, or load a model of {} for {}",
         args.load_model.display(),
         task.kind.items,
-        task.items.remedy(),
+        task.items.remedy,
         others.join(" or "),
-        flags
+        request.flags
     ))
 }
 
@@ -98,9 +81,9 @@ pub(super) fn open<'a, B: TrainingBackend>(
     saved.targets = &args.target;
     let model = open_model::<B>(&saved, device)?;
     let task = TaskEntry::named(&saved.task.task).context("no command trains models for this task")?;
-    let sampler = sampler(args, model.leaves_out_targets(), saved.trained_on.as_ref())?;
+    let sampler = sampler(args, model.leaves_out_targets, saved.trained_on.as_ref())?;
     if let Some(meta) = graph {
-        saved.check_graph(meta, (task.reads)(model.outputs()), sampler.as_ref(), world)?;
+        saved.check_graph(meta, (task.reads)(model.outputs), sampler.as_ref(), world)?;
     }
     Ok(Opened { args, task, saved, model, sampler })
 }
@@ -165,7 +148,7 @@ fn sampler(
     let without_effect = [
         ("--seed-time", args.seed_time.is_some() && leaves_out_targets, "edges have times of their own"),
         ("--seed-time", args.seed_time.is_some() && !is_temporal, "no times are compared: add --time-attr"),
-        ("--batch-size", args.batch_size.is_some() && sampler.is_none() && !args.explain, NOT_SAMPLED),
+        ("--batch-size", args.batch_size.is_some() && sampler.is_none() && !args.own.explain.explain, NOT_SAMPLED),
         ("--seed", args.seed.is_some() && sampler.is_none() && !is_random_start, NOT_SAMPLED),
     ];
     if let Some((flag, _, why)) = without_effect.into_iter().find(|(_, given, _)| *given) {

@@ -1,11 +1,13 @@
 //! Predictions, probabilities, logits and embeddings of nodes.
 
 use super::args::{Format, PredictArgs, Rows};
+use super::checks::check_row_numbers;
 use super::class_names::ClassNames;
 use super::done::{Done, in_graph};
-use super::files::{Columns, NamedColumns, RowsFile, Table, USER_ID, of_target, stem_of_rank, write_ids};
+use super::files::{Columns, NamedColumns, USER_ID, create_rows, create_table, of_target, stem_of_rank, write_ids};
 use super::model::{Opened, layer_wise, open};
 use super::progress::Progress;
+use super::request::{DATA, PARTS, Request, SAMPLING, WHOLE, on_backend};
 use super::scratch_dir;
 use super::selection::{Selection, Splits};
 use super::values::{Form, Values};
@@ -13,7 +15,8 @@ use crate::exit::UsageError;
 use crate::id_map_file::{UserColumn, UserIds};
 use crate::job::graph_session::GraphSession;
 use crate::job::process_role::Rank;
-use crate::saved_model::{Predictions, TargetOutputs, positions};
+use crate::saved_model::{Predictor, positions};
+use crate::tasks::node::{ForNodes, NODES, TargetOutputs};
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistRows, NodeFields};
@@ -33,7 +36,48 @@ use std::time::{Duration, Instant};
 /// The number of nodes whose rows are written at once.
 const BLOCK: usize = 1 << 14;
 
-pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+/// Rows of nodes.
+pub(super) const REQUEST: Request = Request {
+    reads: &[
+        DATA,
+        PARTS,
+        WHOLE,
+        SAMPLING,
+        &["gather", "layer", "node_type", "nodes", "ogb_submission", "row_numbers", "scratch_dir", "target"],
+    ],
+    beside: &["node_ids.npy"],
+    check,
+    needs_all_ids: |args, is_first| is_first && args.gather && args.format != Format::Npy,
+    ..Request::new(
+        NODES,
+        "rows of nodes (--output prediction, class, probability, logit or embedding)",
+        |_| true,
+        on_backend!(run),
+    )
+};
+
+fn check(args: &PredictArgs) -> Result<(), &'static str> {
+    let is_embedding = args.output == Rows::Embedding;
+    let is_class = [Rows::Prediction, Rows::Class].contains(&args.output);
+    if args.layer.is_some() && !is_embedding {
+        Err("--layer selects the layer of embeddings: add --output embedding")
+    } else if is_embedding && args.num_neighbors.is_some() {
+        Err("--output embedding reads all neighbors: leave out --num-neighbors")
+    } else if is_embedding && SAMPLING.iter().any(|flag| args.is_given(flag)) {
+        Err(
+            "--output embedding reads all neighbors at all times: leave out --time-attr, --seed-time, --batch-size and \
+             --seed",
+        )
+    } else if args.ogb_submission.is_some() && !is_class {
+        Err("--ogb-submission contains classes: leave out --output, or the submission")
+    } else if args.ogb_submission.is_some() && args.nodes == "all" {
+        Err("--ogb-submission contains test nodes: add --nodes test, or a .npy file with their ids")
+    } else {
+        check_row_numbers(args, &args.nodes)
+    }
+}
+
+fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let selection = Selection::read(args)?;
     let scratch_dir = scratch_dir(args)?;
     in_graph(args, rank, selection.checksum(), |job| {
@@ -41,8 +85,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let computed = compute::<B>(args, &selection, scratch_dir, job, device)?;
         let time = start.elapsed();
         let mut written = Vec::with_capacity(computed.len());
-        for Computed { target, listed } in computed {
-            written.push(write_target(args, &target, &selection, listed, job)?);
+        for target in computed {
+            written.push(write_target(args, target, &selection, job)?);
         }
         Ok(done(written, time))
     })
@@ -62,11 +106,7 @@ struct TargetRows {
     outputs: Option<OutputKind>,
     /// The label of one of several targets; `None` for the only target, and if the graph lacks the label.
     label: Option<TargetLabel>,
-}
-
-/// The rows of a target, and the nodes of its type that a file lists.
-struct Computed {
-    target: TargetRows,
+    /// The nodes of its type that a file lists.
     listed: Option<Vec<u32>>,
 }
 
@@ -77,7 +117,7 @@ fn compute<B: TrainingBackend>(
     scratch_dir: PathBuf,
     job: &mut GraphSession<'_>,
     device: &B::Device,
-) -> anyhow::Result<Vec<Computed>> {
+) -> anyhow::Result<Vec<TargetRows>> {
     let wanted = match args.output {
         Rows::Embedding => WantedRows::Layer(args.layer.map(|layer| layer as usize)),
         _ => WantedRows::Logits,
@@ -95,19 +135,19 @@ fn compute<B: TrainingBackend>(
             files,
         },
     };
-    let classified = match opened.model.predictions() {
-        Predictions::Nodes(_, network, targets) if targets.is_empty() => {
-            network.outputs.first().map(|output| output.node_type)
+    let mut outputs = None;
+    // Models of other items have embeddings of nodes, too.
+    let mut encoder = opened.model.predictor.encoder();
+    if wanted == WantedRows::Logits {
+        let model = opened.predictor::<ForNodes<B>>()?;
+        if !model.targets.is_empty() {
+            return compute_targets(&opened, model, selection, &neighborhoods, job, device);
         }
-        Predictions::Nodes(..) if wanted == WantedRows::Logits => {
-            return compute_targets(&opened, selection, &neighborhoods, job, device);
-        }
-        Predictions::Nodes(..) => None,
-        Predictions::Links(..) if args.output == Rows::Embedding => None,
-        _ => bail!(opened.unfit()),
-    };
+        outputs = opened.model.outputs;
+        encoder = model.encoder();
+    }
+    let Some((network, network_config)) = encoder else { bail!(opened.unfit()) };
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
-    let outputs = if args.output == Rows::Embedding { None } else { opened.model.outputs() };
     if let Some(outputs) = outputs {
         let form = Form::new(args.output, outputs)?;
         if args.ogb_submission.is_some() && form != Form::Class {
@@ -117,7 +157,7 @@ fn compute<B: TrainingBackend>(
     }
     let mut listed = None;
     // Unknown ids are found before anything is computed. Another error follows if the node type is not known.
-    if let Some(node_type) = node_type_of(args, &meta, classified) {
+    if let Some(node_type) = node_type_of(args, &meta, network_config.outputs.first().map(|output| output.node_type)) {
         listed = selection.listed(node_type, args.part.dataset_root_dir.as_deref(), job)?;
     }
     if let (Some(submission), Some(listed)) = (args.ogb_submission, &listed) {
@@ -126,11 +166,7 @@ fn compute<B: TrainingBackend>(
     }
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
-    let rows = Arc::new(match opened.model.predictions() {
-        Predictions::Nodes(model, network, _) => B::predict_node(job, model, network, opened.embeddings(), &config)?,
-        Predictions::Links(model, network) => B::predict_link_rows(job, model, network, opened.embeddings(), &config)?,
-        _ => bail!(opened.unfit()),
-    });
+    let rows = Arc::new(B::predict_node(job, network, network_config, opened.embeddings(), &config)?);
     progress.finish();
     let columns = match outputs {
         Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,
@@ -138,28 +174,27 @@ fn compute<B: TrainingBackend>(
     };
     let range = 0..rows.dim();
     let decision = opened.saved.decision_of_nodes(outputs)?;
-    let target = TargetRows { name: None, rows, range, columns, decision, outputs, label: None };
-    Ok(vec![Computed { target, listed }])
+    Ok(vec![TargetRows { name: None, rows, range, columns, decision, outputs, label: None, listed }])
 }
 
 /// Computes the outputs of a model for several targets. The targets of a node type share its rows.
 fn compute_targets<B: TrainingBackend>(
     opened: &Opened<'_, B>,
+    model: &ForNodes<B>,
     selection: &Selection,
     neighborhoods: &Neighborhoods,
     job: &mut GraphSession<'_>,
     device: &B::Device,
-) -> anyhow::Result<Vec<Computed>> {
+) -> anyhow::Result<Vec<TargetRows>> {
     let Opened { args, saved, .. } = opened;
-    let Predictions::Nodes(model, network, mut targets) = opened.model.predictions() else { bail!(opened.unfit()) };
     if args.ogb_submission.is_some() {
         bail!(UsageError("--ogb-submission contains the classes of one target: choose one by --target".into()));
     }
     let meta = job.graph.part().meta().clone();
-    let names: Vec<String> = targets.iter().map(|target| target.saved.name.clone()).collect();
-    let chosen = positions(&args.target, &names, &args.load_model)?;
-    let mut at = 0..targets.len();
-    targets.retain(|_| at.next().is_some_and(|at| chosen.contains(&at)));
+    let names: Vec<String> = model.targets.iter().map(|target| target.saved.name.clone()).collect();
+    let mut chosen = positions(&args.target, &names, &args.load_model)?;
+    chosen.sort_unstable();
+    let targets: Vec<&TargetOutputs> = chosen.iter().map(|&at| &model.targets[at]).collect();
     let mut node_types: Vec<NodeTypeId> = Vec::new();
     let mut files = BTreeSet::new();
     for TargetOutputs { saved, .. } in &targets {
@@ -191,24 +226,25 @@ fn compute_targets<B: TrainingBackend>(
     let progress = Progress::new(&args.job, job.world.rank());
     let prediction = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
     let mut rows = Vec::with_capacity(node_types.len());
+    let ForNodes { network, config, .. } = model;
     let embeddings = opened.embeddings();
-    for of_type in B::predict_outputs(prediction, model, network, embeddings, &node_types, neighborhoods)? {
+    for of_type in B::predict_outputs(prediction, network, config, embeddings, &node_types, neighborhoods)? {
         rows.push(Arc::new(of_type));
     }
     progress.finish();
     let mut computed = Vec::with_capacity(targets.len());
     for (TargetOutputs { saved: target, columns: range }, label) in targets.into_iter().zip(labels) {
         let at = node_types.iter().position(|node_type| *node_type == target.node_type).context("rows of a target")?;
-        let target = TargetRows {
+        computed.push(TargetRows {
             rows: rows[at].clone(),
             columns: Columns::of_outputs(&["node_id"], args.output, target.outputs, range.len())?,
-            range,
+            range: range.clone(),
             decision: saved.decision_of(&target.name, target.outputs)?,
             outputs: Some(target.outputs),
-            name: Some(target.name),
+            name: Some(target.name.clone()),
             label,
-        };
-        computed.push(Computed { target, listed: listed[at].clone() });
+            listed: listed[at].clone(),
+        });
     }
     Ok(computed)
 }
@@ -223,15 +259,12 @@ struct Written {
 /// Writes the rows of the selected nodes for a target, and computes its scores. Every rank must call this.
 fn write_target(
     args: &PredictArgs,
-    target: &TargetRows,
+    target: TargetRows,
     selection: &Selection,
-    listed: Option<Vec<u32>>,
     job: &mut GraphSession<'_>,
 ) -> anyhow::Result<Written> {
     let rows = &target.rows;
-    // A submission has the order of the file.
-    let submitted = listed.clone().filter(|_| args.ogb_submission.is_some());
-    let selected = selection.ids(listed, rows.node(), rows.node_type(), target.splits(), job.world)?;
+    let selected = selection.ids(target.listed.clone(), rows.node(), rows.node_type(), target.splits(), job.world)?;
     if let Some(ids) = &selected
         && ids.is_empty()
     {
@@ -239,13 +272,14 @@ fn write_target(
         bail!("--nodes {}: there are no such nodes{of_target}", args.nodes);
     }
     if let Some(submission) = args.ogb_submission {
-        let ids = submitted.as_deref().or(selected.as_deref()).unwrap_or_default();
+        // A submission has the order of the file.
+        let ids = target.listed.as_deref().or(selected.as_deref()).unwrap_or_default();
         submission.check(ids.len(), &args.nodes)?;
         submission.write(&args.out, rows, ids, job.world)?;
     }
-    let nodes = write(args, target, selected.as_deref(), job)?;
-    let scores = if target.outputs.is_some() { scores_of(target, job)? } else { None };
-    Ok(Written { target: target.name.clone(), nodes, scores })
+    let nodes = write(args, &target, selected.as_deref(), job)?;
+    let scores = if target.outputs.is_some() { scores_of(&target, job)? } else { None };
+    Ok(Written { target: target.name, nodes, scores })
 }
 
 impl TargetRows {
@@ -316,11 +350,11 @@ fn write(
     let (columns, classes) = columns.clone().named_by(target.classes(args, job.graph.part().meta())?);
     let columns = &columns;
     let classes = classes.as_ref();
-    let stem = format!("predictions{}", target.ending());
+    let stem = format!("{}{}", REQUEST.stem, target.ending());
     if args.format != Format::Npy && !args.gather {
         let users = user_ids(args, rows, rows.own_nodes())?;
         let stem = stem_of_rank(&stem, rank, job.world.size());
-        let mut file = Table::create(&stem, args, columns, named(users.as_ref(), classes))?;
+        let mut file = create_table(&stem, args, columns, named(users.as_ref(), classes))?;
         let mut own = rows.own_nodes();
         let mut steps = [own.len().div_ceil(BLOCK) as u64];
         job.world.all_reduce(&mut steps, ReduceOp::Max)?;
@@ -347,7 +381,7 @@ fn write(
             )?;
         }
         let named = named(users.as_ref(), classes);
-        file = Some(RowsFile::create(&stem, args, columns, named, num_rows)?);
+        file = Some(create_rows(&stem, args, columns, named, num_rows)?);
     }
     for first in (0..num_rows).step_by(BLOCK) {
         let end = (first + BLOCK).min(num_rows);
@@ -492,25 +526,15 @@ struct OfMetric {
 
 impl TargetResult {
     fn new(written: &Written) -> Self {
-        let mut result = Self {
-            target: written.target.clone(),
-            nodes: written.nodes,
-            train_acc: None,
-            valid_acc: None,
-            test_acc: None,
-            of_metric: None,
-        };
-        if let Some(Scores { metric, values: [train, valid, test] }) = written.scores {
-            if metric.name() == "accuracy" {
-                result.train_acc = train;
-                result.valid_acc = valid;
-                result.test_acc = test;
-            } else {
-                let [train_metric, valid_metric, test_metric] = [train, valid, test];
-                result.of_metric = Some(OfMetric { metric, train_metric, valid_metric, test_metric });
+        let (accuracies, of_metric) = match written.scores {
+            Some(Scores { metric, values }) if metric.name() == "accuracy" => (values, None),
+            Some(Scores { metric, values: [train_metric, valid_metric, test_metric] }) => {
+                ([None; 3], Some(OfMetric { metric, train_metric, valid_metric, test_metric }))
             }
-        }
-        result
+            None => ([None; 3], None),
+        };
+        let [train_acc, valid_acc, test_acc] = accuracies;
+        Self { target: written.target.clone(), nodes: written.nodes, train_acc, valid_acc, test_acc, of_metric }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rows in the order of a request, which all ranks compute in blocks.
 
 use super::args::{Format, PredictArgs};
-use super::files::{Columns, NamedColumns, RowsFile, stem_of_rank};
+use super::files::{Columns, NamedColumns, RowsFile, create_rows, stem_of_rank};
 use super::values::Values;
 use crate::id_map_file::UserColumn;
 use edgecut_cluster::ProcessGroup;
@@ -49,10 +49,10 @@ impl OrderedRows<'_> {
         let size = world.size();
         if args.format != Format::Npy && !args.gather {
             let stem = stem_of_rank(self.stem, rank, size);
-            let mut file = RowsFile::create(&stem, args, &self.columns, self.named.clone(), self.num_rows)?;
+            let mut file = create_rows(&stem, args, &self.columns, self.named.clone(), self.num_rows)?;
             for rows in stretches(self.num_rows, self.block, rank, size) {
                 let values = compute(rows.clone())?;
-                self.push(&mut file, rows, values)?;
+                self.push(file.as_mut(), rows, values)?;
                 // Meeting at every block bounds the wait for a slow rank to the time of one block.
                 world.barrier()?;
             }
@@ -61,7 +61,7 @@ impl OrderedRows<'_> {
             return Ok(world.barrier()?);
         }
         let mut file = match rank {
-            0 => Some(RowsFile::create(self.stem, args, &self.columns, self.named.clone(), self.num_rows)?),
+            0 => Some(create_rows(self.stem, args, &self.columns, self.named.clone(), self.num_rows)?),
             _ => None,
         };
         let most = BYTES_AT_ONCE / (size * self.width.max(1) * size_of::<f32>());
@@ -75,7 +75,7 @@ impl OrderedRows<'_> {
             let Some(file) = &mut file else { continue };
             for (of_rank, rows) in step.iter().enumerate() {
                 let values = if of_rank == 0 { mine.clone() } else { bytemuck::pod_collect_to_vec(&received[of_rank]) };
-                self.push(file, rows.clone(), values)?;
+                self.push(file.as_mut(), rows.clone(), values)?;
             }
         }
         if let Some(file) = file {
@@ -85,7 +85,7 @@ impl OrderedRows<'_> {
     }
 
     /// Appends some rows to a file.
-    fn push(&self, file: &mut RowsFile, rows: Range<usize>, values: Vec<f32>) -> anyhow::Result<()> {
+    fn push(&self, file: &mut dyn RowsFile, rows: Range<usize>, values: Vec<f32>) -> anyhow::Result<()> {
         let ids = (self.ids)(rows);
         let more = (self.more)(&ids)?;
         let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();

@@ -1,27 +1,54 @@
 //! Scores of node pairs.
 
-use super::args::PredictArgs;
+use super::args::{PredictArgs, Rows};
 use super::done::{Done, in_graph};
 use super::files::Columns;
-use super::links::{Encoded, EndNames, encode, relation};
+use super::links::{Encoded, EndNames, OF_LINKS, encode, relation};
 use super::model::open;
 use super::ordered_rows::OrderedRows;
 use super::progress::Progress;
+use super::request::{DATA, PARTS, Request, WHOLE, on_backend};
 use super::scratch_dir;
 use crate::job::process_role::Rank;
 use crate::node_ids::{IdFileForm, NodeIdFile};
+use crate::tasks::link::LINKS;
 use anyhow::{Context, bail};
+use clap::Args;
 use edgecut_cluster::ReduceOp;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::metrics::Decision;
+use serde::Serialize;
 use serde_json::json;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// The largest number of pairs that are scored at once.
 const MAX_BLOCK: usize = 1 << 16;
 
-pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
-    let path = args.pairs.as_deref().context("--pairs is missing")?;
+/// The flags of scores.
+#[derive(Clone, Debug, Args, Serialize)]
+pub(crate) struct PairFlags {
+    /// --output score: CSV or Parquet file with the columns src and dst, or .npy file, [2, n]: ids of the tables, or row
+    /// numbers of other graphs
+    // Ranks may have different paths. `PredictFlags` compares the contents.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pairs: Option<PathBuf>,
+}
+
+/// Scores of node pairs.
+pub(super) const REQUEST: Request = Request {
+    reads: &[DATA, PARTS, WHOLE, OF_LINKS, &["pairs"]],
+    stem: "scores",
+    check: |args| match args.own.pairs.pairs {
+        Some(_) => Ok(()),
+        None => Err("--pairs is missing: --output score needs a file of sources and destinations"),
+    },
+    ..Request::new(LINKS, "--output score", |args| args.output == Rows::Score, on_backend!(run))
+};
+
+fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    let path = args.own.pairs.pairs.as_deref().context("--pairs is missing")?;
     let file = NodeIdFile::read("--pairs", path, IdFileForm::Pairs, args.row_numbers)?;
     let scratch_dir = scratch_dir(args)?;
     in_graph(args, rank, Some(file.checksum()), |job| {
@@ -43,7 +70,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let found = names.of([sources.clone(), destinations.clone()], job.world)?;
         let output = OrderedRows {
             args,
-            stem: "scores",
+            stem: REQUEST.stem,
             columns: Columns::of_scores(&["src_id", "dst_id"]),
             decision: Decision::default(),
             num_rows: sources.len(),

@@ -1,6 +1,6 @@
 //! Predictions as Parquet.
 
-use super::files::{Columns, NamedColumns, ValueShape};
+use super::files::{Columns, NamedColumns, RowsFile, ValueShape};
 use super::values::Values;
 use crate::id_map_file::UserColumn;
 use anyhow::Context;
@@ -66,21 +66,6 @@ impl ParquetFile {
         Ok(Self { path: path.to_owned(), output, writer, shape: columns.shape.clone(), ids, more, classes, numbers })
     }
 
-    /// Appends rows. `ids` has the ids of all rows, column by column.
-    pub(super) fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
-        for (ours, column) in self.more.iter_mut().zip(more) {
-            ours.extend(column)?;
-        }
-        for (column, ids) in self.ids.iter_mut().zip(ids) {
-            column.extend(ids.iter().map(|&id| i64::from(id)));
-        }
-        match values {
-            Values::Classes(classes) => self.classes.extend(classes),
-            Values::Numbers(numbers) => self.numbers.extend(numbers),
-        }
-        if self.classes.len() + self.numbers.len() >= GROUP_VALUES { self.end_group() } else { Ok(()) }
-    }
-
     /// Writes the buffered rows.
     fn end_group(&mut self) -> anyhow::Result<()> {
         if self.ids.iter().all(Vec::is_empty) {
@@ -118,10 +103,26 @@ impl ParquetFile {
         }
         group.close().map(drop)
     }
+}
 
-    pub(super) fn commit(mut self) -> anyhow::Result<()> {
+impl RowsFile for ParquetFile {
+    fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
+        for (ours, column) in self.more.iter_mut().zip(more) {
+            ours.extend(column)?;
+        }
+        for (column, ids) in self.ids.iter_mut().zip(ids) {
+            column.extend(ids.iter().map(|&id| i64::from(id)));
+        }
+        match values {
+            Values::Classes(classes) => self.classes.extend(classes),
+            Values::Numbers(numbers) => self.numbers.extend(numbers),
+        }
+        if self.classes.len() + self.numbers.len() >= GROUP_VALUES { self.end_group() } else { Ok(()) }
+    }
+
+    fn commit(mut self: Box<Self>) -> anyhow::Result<()> {
         self.end_group()?;
-        let Self { path, output, writer, .. } = self;
+        let Self { path, output, writer, .. } = *self;
         close(output, writer).with_context(|| format!("write {}", path.display()))
     }
 }

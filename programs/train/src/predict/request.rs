@@ -1,81 +1,85 @@
-//! The kind of a prediction, which the flags determine.
+//! The kinds of rows that `train predict` writes, one of which the flags choose.
 
-use super::args::{PredictArgs, Rows};
+use super::args::PredictArgs;
+use crate::job::process_role::Rank;
 use crate::saved_model::Items;
+use edgecut_gpu::Resolved;
 
-/// The rows that a command asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    /// Rows of nodes.
-    Nodes,
-    /// Rows of edges.
-    Edges,
-    /// The inputs that predictions of nodes or edges rest on.
-    Explanations,
-    /// The inputs that predictions of whole graphs rest on.
-    GraphExplanations,
-    /// Rows of whole graphs.
-    Graphs,
-    /// Scores of node pairs.
-    Pairs,
-    /// The best destinations of sources.
-    TopK,
-    /// A learned embedding table.
-    Table,
-    /// The relation vectors of a decoder.
-    Relations,
+/// The ids of flags, or the names of files.
+type Names = &'static [&'static str];
+
+/// The flags of the data.
+pub(super) const DATA: Names = &["dataset", "dataset_root_dir"];
+/// The flags of parts.
+pub(super) const PARTS: Names = &["copy_edges", "feature_dtype", "map_edges", "new_embeddings", "servers", "verify"];
+/// The flags of a graph that is not partitioned.
+pub(super) const WHOLE: Names = &["add_reverse_edges", "hold_out_edges", "overlap", "split", "to_undirected"];
+/// The flags of sampled neighbors.
+pub(super) const SAMPLING: Names = &["batch_size", "num_neighbors", "seed", "seed_time", "time_attr"];
+
+/// Computes and writes the rows of a request. Every rank must call this.
+type Run = fn(&PredictArgs, &Rank, Resolved) -> anyhow::Result<()>;
+
+/// A kind of rows that `train predict` writes.
+///
+/// A new kind is a constant of this type in a file of its own, beside its flags, and an entry of `requests!` in `mod.rs`.
+/// Checks of the flags, the dispatch and the errors of other models follow.
+pub(super) struct Request {
+    /// The items whose models have such rows.
+    pub(super) items: Items,
+    /// The flags that make the request, for errors.
+    pub(super) flags: &'static str,
+    /// Returns true if the flags make this request.
+    pub(super) is_made: fn(&PredictArgs) -> bool,
+    pub(super) run: Run,
+    /// The flags that have an effect on this request, out of the flags that have none on others.
+    pub(super) reads: &'static [Names],
+    /// The beginning of the names of the files.
+    pub(super) stem: &'static str,
+    /// The names of the files beside them.
+    pub(super) beside: Names,
+    /// Checks flags that contradict each other.
+    pub(super) check: fn(&PredictArgs) -> Result<(), &'static str>,
+    /// Returns true if a process of the job reads the ids of the nodes of all parts. The argument is true for rank 0.
+    pub(super) needs_all_ids: fn(&PredictArgs, bool) -> bool,
 }
 
 impl Request {
-    pub(super) fn of(args: &PredictArgs) -> Self {
-        if args.explain {
-            return if args.graphs.is_some() { Self::GraphExplanations } else { Self::Explanations };
+    /// Returns a request for predictions without flags of its own.
+    pub(super) const fn new(items: Items, flags: &'static str, is_made: fn(&PredictArgs) -> bool, run: Run) -> Self {
+        Self {
+            items,
+            flags,
+            is_made,
+            run,
+            reads: &[],
+            stem: "predictions",
+            beside: &[],
+            check: |_| Ok(()),
+            needs_all_ids: |_, _| false,
         }
-        match args.output {
-            Rows::Score => Self::Pairs,
-            Rows::TopK => Self::TopK,
-            Rows::Table => Self::Table,
-            Rows::Relation => Self::Relations,
-            Rows::Prediction | Rows::Class | Rows::Probability | Rows::Logit | Rows::Embedding => {
-                match (&args.graphs, args.edges) {
-                    (Some(_), _) => Self::Graphs,
-                    (None, Some(_)) => Self::Edges,
-                    (None, None) => Self::Nodes,
-                }
-            }
-        }
+    }
+
+    /// Returns true if a flag has an effect on this request.
+    pub(super) fn reads(&self, flag: &str) -> bool {
+        self.reads.iter().any(|flags| flags.contains(&flag))
     }
 
     /// Returns true if the parts of a graph are read.
-    pub(super) fn reads_parts(self) -> bool {
-        matches!(self, Self::Nodes | Self::Edges | Self::Explanations | Self::Pairs | Self::TopK)
-    }
-
-    /// Returns the items whose models have such rows.
-    pub(super) fn items(self, args: &PredictArgs) -> Items {
-        match self {
-            Self::Edges => Items::Edges,
-            Self::Explanations if args.edges.is_some() => Items::Edges,
-            Self::Nodes | Self::Explanations | Self::Table => Items::Nodes,
-            Self::Graphs | Self::GraphExplanations => Items::Graphs,
-            Self::Pairs | Self::TopK | Self::Relations => Items::Links,
-        }
-    }
-
-    /// Returns the flags that make this request, for errors.
-    pub(super) fn flags(self) -> &'static str {
-        match self {
-            Self::Nodes => "rows of nodes (--output prediction, class, probability, logit or embedding)",
-            Self::Edges => "rows of edges (--edges with --output prediction, class, probability or logit)",
-            Self::Explanations => "--explain",
-            Self::GraphExplanations => "--explain --graphs",
-            Self::Graphs => {
-                "rows of graphs (--graphs with --output prediction, class, probability, logit or embedding)"
-            }
-            Self::Pairs => "--output score",
-            Self::TopK => "--output top-k",
-            Self::Table => "--output table",
-            Self::Relations => "--output relation",
-        }
+    pub(super) fn reads_parts(&self) -> bool {
+        self.reads.contains(&PARTS)
     }
 }
+
+/// Returns a function of [`Request`] that calls a generic one with the backend of a device.
+macro_rules! on_backend {
+    ($run:ident) => {
+        |args, rank, device| {
+            crate::job::device::on_device!(device, |B, device| {
+                args.device.check_types::<B>(edgecut_gnn::ops::Precision::F32, device)?;
+                $run::<B>(args, rank, device)
+            })
+        }
+    };
+}
+pub(super) use on_backend;

@@ -2,12 +2,15 @@
 
 use super::args::{Format, PredictArgs, Rows};
 use super::done::{Done, in_job};
-use super::files::{Columns, NamedColumns, RELATION_NAMES, RowsFile, USER_ID};
+use super::files::{Columns, NamedColumns, USER_ID, create_rows};
 use super::model::open;
+use super::request::{Request, on_backend};
 use super::values::Values;
 use crate::id_map_file::UserColumn;
 use crate::job::Job;
 use crate::job::process_role::Rank;
+use crate::tasks::link::{ForLinks, LINKS};
+use crate::tasks::node::NODES;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_gnn::ops::host_values;
@@ -19,11 +22,25 @@ use edgecut_trainer::models::GraphSchema;
 use serde_json::json;
 use std::path::Path;
 
+/// The names of edge types beside their relation vectors.
+const RELATION_NAMES: &str = "relation_names.json";
 /// The number of rows of a table that are written at once.
 const BLOCK: usize = 1 << 16;
 
+/// A learned embedding table.
+pub(super) const TABLE: Request = Request {
+    reads: &[&["node_type"]],
+    ..Request::new(NODES, "--output table", |args| args.output == Rows::Table, on_backend!(run))
+};
+
+/// The relation vectors of a decoder.
+pub(super) const RELATIONS: Request = Request {
+    beside: &[RELATION_NAMES],
+    ..Request::new(LINKS, "--output relation", |args| args.output == Rows::Relation, on_backend!(run))
+};
+
 /// Writes a table or the relations. They need no graph. Rank 0 reads the files of the model and writes.
-pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     in_job(args, rank, "saved model".into(), None, |Job { world, .. }| {
         let rows = match args.output {
             Rows::Relation => write_relations::<B>(args, world, device)?,
@@ -41,14 +58,14 @@ fn write_table<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<usize> {
     let model = open::<B>(args, None, world, device)?.model;
-    let embeddings = model.embeddings();
+    let embeddings = &model.embeddings;
     let size = table_of(args, embeddings)?;
     let columns = Columns::of_numbers(&["node_id"], "embedding", size.dim);
     let mut writing = None;
     if world.rank() == 0 {
         let blocks = embeddings.blocks(&size, args.format != Format::Npy).context("--load-model")?;
         let named: NamedColumns = blocks.no_ids().map(|empty| (USER_ID, user_column(empty))).into_iter().collect();
-        let file = RowsFile::create("predictions", args, &columns, named, size.num_nodes)?;
+        let file = create_rows("predictions", args, &columns, named, size.num_nodes)?;
         writing = Some((blocks, file));
     }
     for _ in (0..size.num_nodes).step_by(BLOCK) {
@@ -104,7 +121,7 @@ fn write_relations<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<usize> {
     let opened = open::<B>(args, None, world, device)?;
-    let (model, config) = opened.of_links()?;
+    let (model, config) = opened.predictor::<ForLinks<B>>()?;
     let schema = &config.encoder.graph;
     let num_types = schema.edge_types.len();
     let types: Vec<u16> = (0..num_types).map(|edge_type| edge_type as u16).collect();
@@ -120,7 +137,7 @@ fn write_relations<B: TrainingBackend>(
     }
     let [_, width] = rows.dims();
     let columns = Columns::of_numbers(&["edge_type_id"], "relation", width);
-    let mut file = RowsFile::create("predictions", args, &columns, Vec::new(), num_types)?;
+    let mut file = create_rows("predictions", args, &columns, Vec::new(), num_types)?;
     let ids: Vec<u32> = types.iter().map(|&edge_type| u32::from(edge_type)).collect();
     file.push(&[&ids], &[], &Values::Numbers(host_values(rows)))?;
     write_names(&args.out.join(RELATION_NAMES), schema)?;

@@ -1,18 +1,22 @@
 //! The destinations with the highest scores.
 
-use super::args::{Excluded, Format, PredictArgs};
+use super::args::{Format, PredictArgs, Rows};
+use super::checks::check_row_numbers;
 use super::done::{Done, in_graph};
-use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
+use super::files::{Columns, NpyFile, RowsFile, create_table, stem_of_rank, write_ids};
 use super::ids::Ids;
-use super::links::{Encoded, EndNames, FoundEndNames, Relation, encode, relation};
+use super::links::{Encoded, EndNames, FoundEndNames, OF_LINKS, Relation, encode, relation};
 use super::model::open;
 use super::ordered_rows::stretch;
 use super::progress::Progress;
+use super::request::{DATA, PARTS, Request, WHOLE, on_backend};
 use super::scratch_dir;
 use super::values::Values;
 use crate::job::process_role::Rank;
 use crate::node_ids::{IdFileForm, NodeIdFile};
+use crate::tasks::link::LINKS;
 use anyhow::{Context, ensure};
+use clap::Args;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{
     ExcludedEdges, RankingMetrics, RankingReport, ScoredNode, TopDestinations, TopDestinationsConfig,
@@ -35,9 +39,44 @@ struct TopKResult {
     popularity: Option<RankingMetrics>,
 }
 
-pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
-    let text = args.sources.as_deref().context("--sources is missing")?;
-    let top_k = args.top_k.context("--top-k is missing")? as usize;
+/// The flags of best destinations.
+#[derive(Clone, Debug, Args, Serialize)]
+pub(crate) struct TopKFlags {
+    /// --output top-k: the sources, all or a file of ids as for --nodes
+    #[arg(long, value_name = "all|FILE")]
+    sources: Option<String>,
+    /// --output top-k: destinations per source. They are the best of all nodes of their type
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    top_k: Option<u32>,
+    /// --output top-k: leave out the destinations of known edges of the source: training edges (train), or training and
+    /// held-out edges (all, and the flag without a value). With train or none, the lists are compared with held-out test
+    /// edges [default: none]
+    #[arg(long, value_name = "train|all|none", value_parser = ["train", "all", "none"], num_args = 0..=1, default_missing_value = "all")]
+    exclude_known: Option<String>,
+}
+
+/// The best destinations of sources.
+pub(super) const REQUEST: Request = Request {
+    reads: &[DATA, PARTS, WHOLE, OF_LINKS, &["exclude_known", "sources", "top_k"]],
+    stem: "top_k",
+    beside: &["destinations.npy", "scores.npy", "source_ids.npy"],
+    check,
+    ..Request::new(LINKS, "--output top-k", |args| args.output == Rows::TopK, on_backend!(run))
+};
+
+fn check(args: &PredictArgs) -> Result<(), &'static str> {
+    let TopKFlags { sources, top_k, .. } = &args.own.top_k;
+    match (sources, top_k) {
+        (None, _) => Err("--sources is missing: --output top-k needs all, or a file of ids"),
+        (_, None) => Err("--top-k is missing: --output top-k needs the number of destinations per source"),
+        (Some(sources), _) => check_row_numbers(args, sources),
+    }
+}
+
+fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    let flags = &args.own.top_k;
+    let text = flags.sources.as_deref().context("--sources is missing")?;
+    let top_k = flags.top_k.context("--top-k is missing")? as usize;
     let mut listed = None;
     if text != "all" {
         let file = NodeIdFile::read("--sources", Path::new(text), IdFileForm::Nodes, args.row_numbers);
@@ -64,10 +103,10 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let num_sources = sources.len(num_nodes);
         let config = TopDestinationsConfig {
             k: top_k,
-            excluded: match args.exclude_known.unwrap_or(Excluded::None) {
-                Excluded::Train => ExcludedEdges::Train,
-                Excluded::All => ExcludedEdges::All,
-                Excluded::None => ExcludedEdges::None,
+            excluded: match flags.exclude_known.as_deref() {
+                Some("train") => ExcludedEdges::Train,
+                Some("all") => ExcludedEdges::All,
+                _ => ExcludedEdges::None,
             },
             memory_bytes: args.memory_bytes as usize,
         };
@@ -118,7 +157,7 @@ enum TopKFile {
     /// Arrays with a row per source, and the folder of the array of sources.
     Arrays { destinations: NpyFile, scores: NpyFile, top_k: usize, out: std::path::PathBuf },
     /// A table of the sources in a range.
-    Table { table: Table, sources: Range<usize> },
+    Table { table: Box<dyn RowsFile>, sources: Range<usize> },
     /// Another rank writes.
     None,
 }
@@ -133,14 +172,14 @@ impl TopKFile {
     ) -> anyhow::Result<Self> {
         let columns = Columns::of_scores(&["src_id", "rank", "dst_id"]);
         if args.format != Format::Npy && !args.gather {
-            let table = Table::create(&stem_of_rank("top_k", rank, size), args, &columns, names.named())?;
+            let table = create_table(&stem_of_rank("top_k", rank, size), args, &columns, names.named())?;
             return Ok(Self::Table { table, sources: stretch(num_sources, rank, size) });
         }
         if rank != 0 {
             return Ok(Self::None);
         }
         if args.format != Format::Npy {
-            let table = Table::create("top_k", args, &columns, names.named())?;
+            let table = create_table("top_k", args, &columns, names.named())?;
             return Ok(Self::Table { table, sources: 0..num_sources });
         }
         let shape = [num_sources, top_k];

@@ -4,7 +4,7 @@ mod chosen_targets;
 mod open_model;
 
 pub(crate) use chosen_targets::positions;
-pub(crate) use open_model::{Items, OpenModel, Predictions, TargetOutputs};
+pub(crate) use open_model::{Items, OpenModel, Predictor};
 
 use crate::exit::UsageError;
 use crate::settings::given_flags::GivenFlags;

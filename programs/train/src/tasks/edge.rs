@@ -5,7 +5,7 @@ use crate::args::objective::ObjectiveArgs;
 use crate::class_names;
 use crate::exit::UsageError;
 use crate::progress::reporter::EpochText;
-use crate::saved_model::{Items, Predictions, SavedModel};
+use crate::saved_model::{Items, Predictor, SavedModel};
 use crate::settings::flags::{Flags, Profile};
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::epoch_lines::SeedText;
@@ -19,8 +19,17 @@ use edgecut_trainer::edge::{EdgePrediction, EdgeTrainingConfig, count_repeated_e
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
-use edgecut_trainer::models::EdgeModelConfig;
+use edgecut_trainer::models::{EdgeModel, EdgeModelConfig};
 use edgecut_trainer::{Compiles, SeedResult, SeedScores, TrainingBackend};
+
+/// Edges of a graph.
+pub(crate) const EDGES: Items =
+    Items { remedy: "add --edges all, and leave out --output embedding, score, top-k or relation" };
+
+/// A model for edges, and its settings.
+pub(crate) type ForEdges<B> = (EdgeModel<B>, EdgeModelConfig);
+
+impl<B: TrainingBackend> Predictor<B> for ForEdges<B> {}
 
 /// The task of predicting classes, labels or numbers of edges.
 #[derive(Debug)]
@@ -37,7 +46,7 @@ impl Profile<EdgeTrainingConfig> for OnNodes {
 impl TaskProgram for EdgeTask {
     type Task = EdgePrediction;
 
-    const ITEMS: Items = Items::Edges;
+    const ITEMS: Items = EDGES;
     const ABOUT: &'static str = "Trains or evaluates a model of the classes or numbers of edges";
     const EXAMPLES: &'static str = "Examples on graphs with labels of edges:\n  \
         train edge --dataset-root-dir data/partitions/payments/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
@@ -132,8 +141,8 @@ impl TaskProgram for EdgeTask {
         Ok(<B as Compiles<EdgePrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
-    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
-        Predictions::Edges(&open.model, &open.config)
+    fn predictor<B: TrainingBackend>(model: EdgeModel<B>, config: EdgeModelConfig) -> Box<dyn Predictor<B>> {
+        Box::new((model, config))
     }
 }
 

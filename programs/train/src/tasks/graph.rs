@@ -11,7 +11,7 @@ use crate::job::process_role::Rank;
 use crate::job::{self, Job};
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
-use crate::saved_model::{Items, Predictions, SavedModel};
+use crate::saved_model::{Items, Predictor, SavedModel};
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::outcome::no_score;
@@ -35,12 +35,23 @@ use edgecut_trainer::graph::{
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
-use edgecut_trainer::models::NetworkConfig;
+use edgecut_trainer::models::{Network, NetworkConfig};
 use edgecut_trainer::{Compiles, SeedResult, SeedScores, TrainingBackend};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Whole graphs.
+pub(crate) const GRAPHS: Items = Items {
+    remedy: "add --graphs all and --dataset with the name of the set of graphs, and leave out --edges, and --output score, \
+             top-k or relation",
+};
+
+/// A network for whole graphs, and its settings.
+pub(crate) type ForGraphs<B> = (Network<B>, NetworkConfig);
+
+impl<B: TrainingBackend> Predictor<B> for ForGraphs<B> {}
 
 /// The task of predicting classes, labels or numbers of whole graphs.
 #[derive(Debug)]
@@ -124,7 +135,7 @@ impl TaskFlags for GraphFlags {
 impl TaskProgram for GraphTask {
     type Task = GraphPrediction;
 
-    const ITEMS: Items = Items::Graphs;
+    const ITEMS: Items = GRAPHS;
     const ABOUT: &'static str = "Trains, evaluates or cross-validates a classifier of whole graphs";
     const EXAMPLES: &'static str = "Examples:\n  \
         train graph --dataset fake-graphs --nproc-per-node 2 --num-epochs 10\n  \
@@ -262,8 +273,8 @@ impl TaskProgram for GraphTask {
         Ok(GraphOutcome::Split(result.with_context(|| format!("evaluate {}", saved.path.display()))?))
     }
 
-    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
-        Predictions::Graphs(&open.model, &open.config)
+    fn predictor<B: TrainingBackend>(network: Network<B>, config: NetworkConfig) -> Box<dyn Predictor<B>> {
+        Box::new((network, config))
     }
 }
 

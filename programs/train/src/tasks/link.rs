@@ -7,7 +7,7 @@ use crate::job::reported_once;
 use crate::node_ids::{IdFileForm, NodeIdFile};
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter, number};
-use crate::saved_model::{Items, Predictions, SavedModel};
+use crate::saved_model::{Items, Predictor, SavedModel};
 use crate::settings::flags::{Flags, Profile};
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::settings::shared_flags::content;
@@ -27,12 +27,26 @@ use edgecut_trainer::link::{
 };
 use edgecut_trainer::metrics::{Metric, MetricList};
 use edgecut_trainer::model_file::TrainedOn;
+use edgecut_trainer::models::{LinkModel, LinkModelConfig, Network, NetworkConfig};
 use edgecut_trainer::{Compiles, EpochReport, LrSchedule, TrainingBackend};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Links between nodes.
+pub(crate) const LINKS: Items =
+    Items { remedy: "use --output embedding, score, top-k or relation, and leave out --explain, --edges and --graphs" };
+
+/// A model for links, and its settings.
+pub(crate) type ForLinks<B> = (LinkModel<B>, LinkModelConfig);
+
+impl<B: TrainingBackend> Predictor<B> for ForLinks<B> {
+    fn encoder(&self) -> Option<(&Network<B>, &NetworkConfig)> {
+        Some((&self.0.encoder, &self.1.encoder))
+    }
+}
 
 /// The task of predicting edges.
 #[derive(Debug)]
@@ -105,7 +119,7 @@ impl LinkFlags {
 impl TaskProgram for LinkTask {
     type Task = LinkPrediction;
 
-    const ITEMS: Items = Items::Links;
+    const ITEMS: Items = LINKS;
     const ABOUT: &'static str = "Trains or evaluates a link prediction model";
     const EXAMPLES: &'static str = "Examples on graphs with held-out edges:\n  \
         train link --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
@@ -236,8 +250,8 @@ impl TaskProgram for LinkTask {
         Ok(<B as Compiles<LinkPrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
-    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
-        Predictions::Links(&open.model, &open.config)
+    fn predictor<B: TrainingBackend>(model: LinkModel<B>, config: LinkModelConfig) -> Box<dyn Predictor<B>> {
+        Box::new((model, config))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::job::command::JobCommand;
 use crate::job::device::on_device;
 use crate::job::process_role::Rank;
 use crate::progress::reporter::{EpochText, Reporter};
-use crate::saved_model::{Items, OpenModel, Predictions, SavedModel};
+use crate::saved_model::{Items, OpenModel, Predictor, SavedModel};
 use clap::{Args, Subcommand};
 use edgecut_cluster::{Cluster, ProcessGroup, Termination};
 use edgecut_dist_sampler::{DistGraph, SamplerConfig};
@@ -154,8 +154,8 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     fn open_for_predictions<B: TrainingBackend + Compiles<Self::Task>>(
         saved: &SavedModel<'_>,
         device: &B::Device,
-    ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
-        Ok(Box::new(Self::open::<B>(saved, device)?))
+    ) -> anyhow::Result<OpenModel<B>> {
+        Ok(Self::open::<B>(saved, device)?.into())
     }
 
     /// Evaluates a saved model. Every rank must call this.
@@ -171,7 +171,10 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     }
 
     /// Returns the network that makes the predictions of a model.
-    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B>;
+    fn predictor<B: TrainingBackend>(
+        model: ModelOf<Self::Task, B>,
+        config: ModelConfigOf<Self>,
+    ) -> Box<dyn Predictor<B>>;
 }
 
 /// An open model of a task.
@@ -183,21 +186,11 @@ pub(crate) struct Open<T: TaskProgram, B: TrainingBackend> {
     pub(crate) outputs: Option<OutputKind>,
 }
 
-impl<T: TaskProgram, B: TrainingBackend> OpenModel<B> for Open<T, B> {
-    fn embeddings(&self) -> &SavedEmbeddings {
-        &self.embeddings
-    }
-
-    fn outputs(&self) -> Option<OutputKind> {
-        self.outputs
-    }
-
-    fn leaves_out_targets(&self) -> bool {
-        T::LEAVES_OUT_TARGETS
-    }
-
-    fn predictions(&self) -> Predictions<'_, B> {
-        T::predictions(self)
+impl<T: TaskProgram, B: TrainingBackend> From<Open<T, B>> for OpenModel<B> {
+    fn from(open: Open<T, B>) -> Self {
+        let Open { model, config, embeddings, outputs } = open;
+        let predictor = T::predictor(model, config);
+        Self { predictor, embeddings, outputs, leaves_out_targets: T::LEAVES_OUT_TARGETS }
     }
 }
 
@@ -429,7 +422,7 @@ macro_rules! tasks {
         pub(crate) fn open_model<B: TrainingBackend>(
             saved: &SavedModel<'_>,
             device: &B::Device,
-        ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
+        ) -> anyhow::Result<OpenModel<B>> {
             match saved.task.task.as_str() {
                 $(<$task>::NAME => <$task>::open_for_predictions::<B>(saved, device),)*
                 _ => anyhow::bail!("{}: no command trains models for this task", saved.path.display()),

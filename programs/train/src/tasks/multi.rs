@@ -7,9 +7,9 @@ use crate::job::labels::GraphFlags;
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
 use crate::run_page::{MetricName, decision_words, positive_class_name};
-use crate::saved_model::{Items, OpenModel, Predictions, SavedModel, TargetOutputs, positions};
+use crate::saved_model::{Items, OpenModel, Predictor, SavedModel, positions};
 use crate::settings::model_settings::check_flags;
-use crate::tasks::node::NodeTask;
+use crate::tasks::node::{ForNodes, NODES, NodeTask, TargetOutputs};
 use crate::tasks::part_flags::PartFlags;
 use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskProgram, TaskRun};
 use anyhow::bail;
@@ -22,8 +22,10 @@ use edgecut_settings::suggestion;
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
 use edgecut_trainer::metrics::{Metric, MetricList, Threshold};
 use edgecut_trainer::model_file::{ReadData, TrainedOn};
+use edgecut_trainer::models::Network;
 use edgecut_trainer::multi::{
-    MultiPrediction, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel, TargetResult,
+    MultiModelConfig, MultiPrediction, MultiResult, MultiScores, MultiTrainingConfig, TargetConfig, TargetLabel,
+    TargetResult,
 };
 use edgecut_trainer::{Compiles, EpochReport, ScoringConfig, TrainingBackend};
 use serde::Serialize;
@@ -232,7 +234,7 @@ fn label_of(name: &str) -> Option<&str> {
 impl TaskProgram for MultiTask {
     type Task = MultiPrediction;
 
-    const ITEMS: Items = Items::Nodes;
+    const ITEMS: Items = NODES;
     const ABOUT: &'static str = "Trains or evaluates one model for several labels of nodes";
     const EXAMPLES: &'static str = "Examples on graphs with several labels:\n  \
         train multi --dataset-root-dir data/partitions/shop/2-parts --target user:churn,user:spend*0.5 --nproc-per-node 2\n  \
@@ -339,23 +341,23 @@ impl TaskProgram for MultiTask {
     fn open_for_predictions<B: TrainingBackend>(
         saved: &SavedModel<'_>,
         device: &B::Device,
-    ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
+    ) -> anyhow::Result<OpenModel<B>> {
         let open = Self::open::<B>(saved, device)?;
         let names: Vec<String> = open.config.targets.iter().map(|target| target.name.clone()).collect();
-        let [at] = positions(saved.targets, &names, saved.path)?[..] else { return Ok(Box::new(open)) };
+        let [at] = positions(saved.targets, &names, saved.path)?[..] else { return Ok(open.into()) };
         let Open { model, config, embeddings, .. } = open;
         let target = &config.targets[at];
         let model = model.with_output(target.node_type, config.columns(at));
         let config = model.config().clone();
-        Ok(Box::new(Open::<NodeTask, B> { model, config, embeddings, outputs: Some(target.outputs) }))
+        Ok(Open::<NodeTask, B> { model, config, embeddings, outputs: Some(target.outputs) }.into())
     }
 
-    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
-        let mut targets = Vec::with_capacity(open.config.targets.len());
-        for (at, target) in open.config.targets.iter().enumerate() {
-            targets.push(TargetOutputs { saved: target.clone(), columns: open.config.columns(at) });
+    fn predictor<B: TrainingBackend>(network: Network<B>, config: MultiModelConfig) -> Box<dyn Predictor<B>> {
+        let mut targets = Vec::with_capacity(config.targets.len());
+        for (at, target) in config.targets.iter().enumerate() {
+            targets.push(TargetOutputs { saved: target.clone(), columns: config.columns(at) });
         }
-        Predictions::Nodes(&open.model, &open.config.network, targets)
+        Box::new(ForNodes { network, config: config.network, targets })
     }
 
     fn evaluate<B: TrainingBackend>(

@@ -4,7 +4,7 @@ use crate::args::objective::ObjectiveArgs;
 use crate::class_names;
 use crate::job::labels::TargetArgs;
 use crate::progress::reporter::EpochText;
-use crate::saved_model::{Items, Predictions, SavedModel};
+use crate::saved_model::{Items, Predictor, SavedModel};
 use crate::settings::model_settings::check_flags;
 use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::part_flags::PartFlags;
@@ -15,11 +15,37 @@ use edgecut_graph::LabelId;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
-use edgecut_trainer::models::NetworkConfig;
+use edgecut_trainer::models::{Network, NetworkConfig};
+use edgecut_trainer::multi::SavedTarget;
 use edgecut_trainer::{
     Compiles, NodePrediction, NodeTrainingConfig, SeedResult, SeedScores, TrainingBackend, seed_type,
 };
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Nodes of a graph.
+pub(crate) const NODES: Items = Items { remedy: "leave out --edges, --graphs, and --output score, top-k or relation" };
+
+/// A network for nodes, and its settings.
+pub(crate) struct ForNodes<B: TrainingBackend> {
+    pub(crate) network: Network<B>,
+    pub(crate) config: NetworkConfig,
+    /// The outputs of several targets; empty for a network of one.
+    pub(crate) targets: Vec<TargetOutputs>,
+}
+
+/// The outputs of a model for one of several targets.
+pub(crate) struct TargetOutputs {
+    pub(crate) saved: SavedTarget,
+    /// The columns among the outputs for the nodes of its type.
+    pub(crate) columns: Range<usize>,
+}
+
+impl<B: TrainingBackend> Predictor<B> for ForNodes<B> {
+    fn encoder(&self) -> Option<(&Network<B>, &NetworkConfig)> {
+        Some((&self.network, &self.config))
+    }
+}
 
 /// The task of predicting classes, labels or numbers of nodes.
 #[derive(Debug)]
@@ -28,7 +54,7 @@ pub(crate) struct NodeTask;
 impl TaskProgram for NodeTask {
     type Task = NodePrediction;
 
-    const ITEMS: Items = Items::Nodes;
+    const ITEMS: Items = NODES;
     const ABOUT: &'static str = "Trains or evaluates a node classifier";
     const EXAMPLES: &'static str = "Example with two processes on this machine:\n  \
         train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\
@@ -128,8 +154,8 @@ impl TaskProgram for NodeTask {
         Ok(<B as Compiles<NodePrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
-    fn predictions<B: TrainingBackend>(open: &Open<Self, B>) -> Predictions<'_, B> {
-        Predictions::Nodes(&open.model, &open.config, Vec::new())
+    fn predictor<B: TrainingBackend>(network: Network<B>, config: NetworkConfig) -> Box<dyn Predictor<B>> {
+        Box::new(ForNodes { network, config, targets: Vec::new() })
     }
 }
 
