@@ -274,6 +274,11 @@ fn targets_of_a_saved_model_are_predicted_together_and_one_by_one() {
     let churn = predicted(&parts, &model, &out, &["--nodes", "test", "--target", "churn", "--overwrite"]);
     assert_eq!(churn["nodes"].as_u64(), Some(sizes[0]));
     assert!(sizes[0] != sizes[1], "the targets have other test nodes");
+    // Embeddings are written for the listed nodes only.
+    let list = folder.join("list.npy");
+    edgecut_graph::write_npy(&list, &[2], &[3_i64, 5]).expect("a list");
+    let flags = ["--output", "embedding", "--row-numbers", "--nodes", text(&list), "--overwrite"];
+    assert_eq!(predicted(&parts, &model, &out, &flags)["nodes"], 2);
     // A model for several targets is no model for nodes.
     let mut command = program();
     command.args(["node", "--load-model"]).arg(&model).arg("--dataset-root-dir").arg(&parts);
