@@ -264,10 +264,12 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
     }
     requests.push(Request::FetchEdges(FetchEdgesRequest { edge_type, wanted, edges: words(&first_edges) }));
     requests.push(Request::HasEdges(HasEdgesRequest { edge_type, held_out: true, pairs: words(&pairs) }));
-    for set in Split::ALL.into_iter().flat_map(|split| [SeedEdgeSet::Links(split), SeedEdgeSet::Labeled(split)]) {
-        let count = part.num_seed_edges(edge_type, set);
-        let positions = words(&(0..count.min(10) as u32).collect::<Vec<u32>>());
-        requests.push(Request::SeedEdges(SeedEdgesRequest { edge_type, set, positions }));
+    for split in Split::ALL {
+        for set in [SeedEdgeSet::Links(split), SeedEdgeSet::Labeled(split), SeedEdgeSet::Negatives(split)] {
+            let count = part.num_seed_edges(edge_type, set);
+            let positions = words(&(0..count.min(10) as u32).collect::<Vec<u32>>());
+            requests.push(Request::SeedEdges(SeedEdgesRequest { edge_type, set, positions }));
+        }
     }
     requests
 }

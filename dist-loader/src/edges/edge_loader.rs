@@ -84,7 +84,7 @@ fn check_seeds(seeds: &EdgeSeeds, edge_type: EdgeTypeId) -> Result<(), LoaderErr
     let is_of_type = match seeds {
         EdgeSeeds::Labeled(_, of_seeds) => *of_seeds == edge_type,
         EdgeSeeds::Split(edgecut_graph::Split::Train, of_seeds) => of_seeds[..] == [edge_type],
-        EdgeSeeds::Split(..) => false,
+        EdgeSeeds::Split(..) | EdgeSeeds::Negatives(..) => false,
         EdgeSeeds::Listed(edges) => {
             if let Some(at) = edges.iter().position(|edge| edge.position.is_none()) {
                 let what = format!("edge {at} of the list has no position among the in-edges of its destination");

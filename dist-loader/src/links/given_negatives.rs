@@ -41,6 +41,9 @@ pub struct NegativeSources {
     pub changing: Option<ChangingNegatives>,
     /// The most negatives of an edge from these sources. The others are drawn. `None` is the number of negatives.
     pub max_per_edge: Option<usize>,
+    /// True to take all negatives from the dataset, which gives as many to each of the held-out edges that are seeds. None are
+    /// drawn. A negative gets the time of its edge.
+    pub of_held_out: bool,
 }
 
 impl NegativeSources {

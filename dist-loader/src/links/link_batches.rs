@@ -26,6 +26,8 @@ pub struct LinkBatches {
     pub(crate) sampler: Arc<DistNeighborSampler>,
     pub(crate) index: Arc<EdgeIndex>,
     pub(crate) negatives: Arc<NegativeSampler>,
+    /// The negatives that the dataset gives for the edges of `index`, in its order; `None` if negatives are drawn.
+    pub(crate) of_held_out: Option<Arc<EdgeIndex>>,
     pub(crate) num_negatives: NegativeSampling,
     pub(crate) exclude_seed_edges: bool,
     pub(crate) relations: Arc<EdgeRelations>,
@@ -64,7 +66,10 @@ impl LinkBatches {
     /// Samples the neighborhood of the edges at these positions.
     async fn sample_edges(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
         let all = self.index.edges(self.node(), &positions).await?;
-        let Drawn { kept, ids } = self.negatives.draw(self.node(), key, &all).await?;
+        let Drawn { kept, ids } = match &self.of_held_out {
+            Some(given) => self.given(given, &positions).await?,
+            None => self.negatives.draw(self.node(), key, &all).await?,
+        };
         let num_left_out = all.len() - kept.len();
         let edges: Vec<SeedEdge> = kept.iter().map(|&edge| all[edge]).collect();
         let positions = kept.iter().map(|&edge| positions[edge]).collect();
@@ -74,6 +79,23 @@ impl LinkBatches {
         let Numbered { seeds, src, dst, negatives } = self.node().run_on_workers(number).await?;
         let subgraph = self.sampler.sample(seeds, key).await?;
         Ok(Sampled { subgraph, edges, positions, num_left_out, src, dst, negatives })
+    }
+
+    /// Reads the negatives that the dataset gives for the edges at these positions.
+    async fn given(&self, negatives: &EdgeIndex, positions: &[u32]) -> Result<Drawn, SampleError> {
+        let num = self.num_negatives.num;
+        let mut of_edges = Vec::with_capacity(positions.len() * num);
+        for &position in positions {
+            // The loader has checked that all positions fit.
+            let first = position * num as u32;
+            of_edges.extend(first..first + num as u32);
+        }
+        let found = negatives.edges(self.node(), &of_edges).await?;
+        let mut ids = Vec::with_capacity(positions.len());
+        for of_edge in found.chunks(num.max(1)) {
+            ids.push(of_edge.iter().map(|negative| negative.dst).collect());
+        }
+        Ok(Drawn { kept: (0..positions.len()).collect(), ids })
     }
 
     /// Returns the weights of training edges.

@@ -10,8 +10,8 @@ use crate::prefetch::seed_loader::SeedLoader;
 use crate::seeds::edge_seeds::{EdgeIndex, EdgeSeeds};
 use crate::seeds::seed_plan::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::DistNeighborSampler;
-use edgecut_graph::{EdgeTypeId, Part, Split};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
+use edgecut_graph::{EdgeTypeId, NegativesMeta, Part, Split};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,7 +56,8 @@ impl DistLinkNeighborLoader {
     /// # Errors
     /// [`LoaderError::Config`] for other settings or another list than on the other ranks, for a batch size of 0, for shared negatives with exclusion of edges or in temporal
     /// sampling, for too many negatives per batch, for more distinct negatives than there are nodes, for wrong reverse
-    /// types, for edges without requested weights, for sources that cannot give negatives, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
+    /// types, for edges without requested weights, for sources that cannot give negatives, for another number of negatives than
+    /// the dataset gives to held-out edges, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
     /// cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
@@ -87,7 +88,7 @@ impl DistLinkNeighborLoader {
         let graph = sampler.node();
         let part = graph.part();
         let edge_types: Vec<EdgeTypeId> = match &seeds {
-            EdgeSeeds::Split(_, edge_types) => edge_types.clone(),
+            EdgeSeeds::Split(_, edge_types) | EdgeSeeds::Negatives(_, edge_types) => edge_types.clone(),
             EdgeSeeds::Labeled(_, edge_type) => vec![*edge_type],
             EdgeSeeds::Listed(edges) => {
                 edges.iter().map(|edge| edge.edge_type).collect::<BTreeSet<_>>().into_iter().collect()
@@ -110,19 +111,27 @@ impl DistLinkNeighborLoader {
             return invalid(why);
         }
         let relations = Arc::new(EdgeRelations::new(part, &link.reverse_types)?);
+        let of_held_out = if link.given_negatives.of_held_out {
+            Some(Arc::new(given_of_held_out(graph, &seeds, link.negatives.num)?))
+        } else {
+            None
+        };
         let index = EdgeIndex::new(graph, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
         index.check_len()?;
         if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
             return invalid(why);
         }
         let given = GivenNegatives::new(graph, &relations, &edge_types, &link.given_negatives, link.negatives)?;
-        let negatives = Arc::new(NegativeSampler::new(link.negatives, given, &sampler, &edge_types, world)?);
+        // Negatives are looked up for the types that they are drawn for.
+        let drawn_types: &[EdgeTypeId] = if of_held_out.is_some() { &[] } else { &edge_types };
+        let negatives = Arc::new(NegativeSampler::new(link.negatives, given, &sampler, drawn_types, world)?);
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
         let agreed = plan.agree(config.even_batches, world)?;
         let batches = LinkBatches {
             sampler,
             index: Arc::new(index),
             negatives,
+            of_held_out,
             num_negatives: link.negatives,
             exclude_seed_edges: link.exclude_seed_edges,
             relations,
@@ -132,6 +141,29 @@ impl DistLinkNeighborLoader {
         };
         Ok(SeedLoader::planned(batches, plan, agreed, &config))
     }
+}
+
+/// Returns the given negatives of held-out edges, `num` for each, edge by edge.
+fn given_of_held_out(graph: &DistGraph, seeds: &EdgeSeeds, num: usize) -> Result<EdgeIndex, LoaderError> {
+    let EdgeSeeds::Split(split @ (Split::Valid | Split::Test), edge_types) = seeds else {
+        return Err(LoaderError::Config { what: "the dataset gives negatives to held-out edges only".into() });
+    };
+    for edge_type in edge_types {
+        let edges = &graph.part().meta().edge_types[edge_type.index()];
+        let at = usize::from(*split == Split::Test);
+        if edges.held_out[at] > 0 && edges.negatives[at] != Some(NegativesMeta::OfEach(num as u64)) {
+            let what = format!(
+                "{num} negatives were requested for each held-out {} edge of type {}, but the dataset does not give this number",
+                split.name(),
+                edges.full_name()
+            );
+            return Err(LoaderError::Config { what });
+        }
+    }
+    let index = EdgeIndex::new(graph, EdgeSeeds::Negatives(*split, edge_types.clone()));
+    let index = index.map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
+    index.check_len()?;
+    Ok(index)
 }
 
 /// Returns the reason why the seeds have no weights, if there is one.

@@ -5,7 +5,7 @@ use crate::error::LoaderError;
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, SampleError};
-use edgecut_graph::{EdgeTypeId, Part, SeedEdgeEnds, SeedEdgeSet, Split};
+use edgecut_graph::{EdgeTypeId, NegativesMeta, Part, SeedEdgeEnds, SeedEdgeSet, Split};
 use futures::future::try_join_all;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub enum EdgeSeeds {
     Split(Split, Vec<EdgeTypeId>),
     /// The labeled edges of a type and a split into this rank's nodes, divided in the same way.
     Labeled(Split, EdgeTypeId),
+    /// The given negatives of the held-out edges of some types into this rank's nodes, divided in the same way.
+    Negatives(Split, Vec<EdgeTypeId>),
     /// A list of edges in global ids, the same on every rank. Batch `k` is the `k`-th stretch of the list, and rank `k`
     /// modulo the world size makes it.
     Listed(Vec<SeedEdge>),
@@ -38,6 +40,9 @@ impl EdgeSeeds {
             Self::Labeled(split, edge_type) => {
                 settings.with("seeds", format!("the labeled edges of {}", split.name())).with("edge_types", [edge_type])
             }
+            Self::Negatives(split, edge_types) => settings
+                .with("seeds", format!("the given negatives of the split {}", split.name()))
+                .with("edge_types", edge_types),
             Self::Listed(edges) => settings.with_list("seeds", edges),
         }
     }
@@ -99,6 +104,7 @@ impl EdgeIndex {
             EdgeSeeds::Listed(edges) => return Ok(Self::Listed(edges)),
             EdgeSeeds::Split(split, edge_types) => (SeedEdgeSet::Links(split), edge_types),
             EdgeSeeds::Labeled(split, edge_type) => (SeedEdgeSet::Labeled(split), vec![edge_type]),
+            EdgeSeeds::Negatives(split, edge_types) => (SeedEdgeSet::Negatives(split), edge_types),
         };
         let mut sections = Vec::new();
         let mut start = 0;
@@ -167,6 +173,10 @@ impl EdgeIndex {
                 SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(_) => !edges.has_times,
                 SeedEdgeSet::Links(Split::Valid) => edges.held_out[0] > 0 && !edges.held_out_has_times,
                 SeedEdgeSet::Links(Split::Test) => edges.held_out[1] > 0 && !edges.held_out_has_times,
+                SeedEdgeSet::Negatives(split) => {
+                    let negatives = edges.negatives[usize::from(split == Split::Test)];
+                    !edges.held_out_has_times || matches!(negatives, Some(NegativesMeta::Shared(_)))
+                }
             }
         };
         let edge_type = types.iter().find(|edge_type| lacks(edge_type))?;
@@ -176,6 +186,11 @@ impl EdgeIndex {
             SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(_) => format!(
                 "temporal sampling needs a time for each seed edge, but edge type {name} has none: predict edge types \
                  that have times"
+            ),
+            SeedEdgeSet::Negatives(split) => format!(
+                "temporal sampling needs a time for each seed edge, but the given negatives of the held-out {} edges of type \
+                 {name} have none: give each edge its own negatives, and the edges times",
+                split.name()
             ),
             SeedEdgeSet::Links(split) => format!(
                 "temporal sampling needs a time for each seed edge, but the held-out {} edges of type {name} have \

@@ -135,7 +135,7 @@ impl SeedPartition {
                             (SeedEdgeSet::Labeled(split), Some(labels)) => {
                                 edges.split_index.len_below(labels, split, in_edges)
                             }
-                            (SeedEdgeSet::Labeled(_), None) => 0,
+                            (SeedEdgeSet::Labeled(_), None) | (SeedEdgeSet::Negatives(_), _) => 0,
                         }
                     };
                     counts[at] = before(owned.end) - before(owned.start);

@@ -6,7 +6,7 @@ use crate::error::SampleError;
 use crate::part::requests::SeedEdgesRequest;
 use crate::part::seed_edges::{NO_POSITION, WORDS_BEFORE, WORDS_PER_EDGE};
 use bytes::Bytes;
-use edgecut_graph::{EdgeTypeId, SeedEdgeEnds, SeedEdgeSet, Split};
+use edgecut_graph::{EdgeTypeId, NegativesMeta, SeedEdgeEnds, SeedEdgeSet, Split};
 use std::sync::Arc;
 
 impl DistGraph {
@@ -58,12 +58,16 @@ impl DistGraph {
         let has_times = match set {
             SeedEdgeSet::Links(Split::Valid | Split::Test) => meta.held_out_has_times,
             SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(_) => meta.has_times,
+            SeedEdgeSet::Negatives(split) => {
+                let negatives = meta.negatives[usize::from(split == Split::Test)];
+                meta.held_out_has_times && matches!(negatives, Some(NegativesMeta::OfEach(_)))
+            }
         };
         let expected = Expected {
             num_src: self.num_nodes_of(&meta.src_type),
             num_dst: self.num_nodes_of(&meta.dst_type),
             has_times,
-            has_positions: !matches!(set, SeedEdgeSet::Links(Split::Valid | Split::Test)),
+            has_positions: !matches!(set, SeedEdgeSet::Links(Split::Valid | Split::Test) | SeedEdgeSet::Negatives(_)),
         };
         let edges = words[WORDS_BEFORE..].chunks_exact(WORDS_PER_EDGE).map(|words| expected.edge(words));
         edges.collect::<Result<_, _>>().map_err(|why| peer.failed(&request, why))

@@ -95,7 +95,7 @@ pub(crate) struct Answer {
 /// - `sample`: the neighborhood, see [`encode_subgraph`](crate::batch::encoding::encode_subgraph).
 /// - `seed_edges`: the low and the high half of the number of these edges that the part has, then per edge the source,
 ///   the destination, the low and the high half of its time, 0 if it has none, and its position among the in-edges of the
-///   destination, 2^32 - 1 for a held-out edge.
+///   destination, 2^32 - 1 for a held-out edge and for a negative.
 /// - `edge_ids`: one `i64` per edge; for texts, the number of bytes of each (`u32`), then the bytes of all.
 /// - `ping`: nothing.
 #[derive(Debug, Serialize, Deserialize)]

@@ -255,6 +255,7 @@ impl PeerRequest for SeedEdgesRequest {
         let (kind, split) = match self.set {
             SeedEdgeSet::Links(split) => ("", split),
             SeedEdgeSet::Labeled(split) => ("labeled ", split),
+            SeedEdgeSet::Negatives(split) => ("negatives of ", split),
         };
         format!("read {} {kind}{} edges of {name}", self.positions.len() / size_of::<u32>(), split.name())
     }

@@ -7,11 +7,11 @@
 //! Numbers are rounded to the nearest `bf16`, ties to even. The instructions count subnormal numbers as zero.
 
 use std::arch::x86_64::{
-    __cpuid, __m256bh, __m256i, __m512, __m512bh, __m512i, __mmask16, _CMP_GT_OQ, _CMP_LT_OQ, _MM_HINT_ET0, _MM_HINT_T1,
-    _mm_prefetch, _mm256_setzero_si256, _mm256_storeu_si256, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32,
-    _mm512_cvtneps_pbh, _mm512_dpbf16_ps, _mm512_loadu_si512, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-    _mm512_maskz_mov_ps, _mm512_maskz_mul_ps, _mm512_or_si512, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
-    _mm512_setzero_si512, _mm512_slli_epi32, _mm512_storeu_si512,
+    __cpuid, __m256bh, __m256i, __m512, __m512bh, __m512i, __mmask16, _CMP_GT_OQ, _CMP_LT_OQ, _MM_HINT_ET0,
+    _MM_HINT_T1, _mm_prefetch, _mm256_setzero_si256, _mm256_storeu_si256, _mm512_add_ps, _mm512_cmp_ps_mask,
+    _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh, _mm512_dpbf16_ps, _mm512_loadu_si512, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_ps, _mm512_maskz_mov_ps, _mm512_maskz_mul_ps, _mm512_or_si512, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_slli_epi32, _mm512_storeu_si512,
 };
 use std::cell::RefCell;
 use std::mem::{MaybeUninit, transmute};

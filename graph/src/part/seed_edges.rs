@@ -2,7 +2,7 @@
 
 use super::Part;
 use crate::EdgeTypeId;
-use crate::dataset::{EdgeList, Split};
+use crate::dataset::{EdgeList, GivenNegatives, Split};
 use serde::{Deserialize, Serialize};
 
 /// The ends of a seed edge, in global ids, its time, if it has one, and its place.
@@ -14,7 +14,7 @@ pub struct SeedEdgeEnds {
     pub dst: u32,
     /// The time.
     pub time: Option<i64>,
-    /// The position among the in-edges of the destination. `None` for a held-out edge.
+    /// The position among the in-edges of the destination. `None` for a held-out edge and for a negative.
     pub position: Option<u32>,
 }
 
@@ -26,6 +26,9 @@ pub enum SeedEdgeSet {
     Links(Split),
     /// The edges of a split with labels. They carry messages.
     Labeled(Split),
+    /// The given negatives of the held-out edges of a split: the negatives of each edge, edge by edge, at the time of the
+    /// edge, or the pairs that all edges share, which have no time.
+    Negatives(Split),
 }
 
 impl Part {
@@ -37,6 +40,10 @@ impl Part {
                 held_out.map_or_else(|| self.edges(edge_type).csc.num_edges(), |list| list.src.len())
             }
             SeedEdgeSet::Labeled(split) => self.edges(edge_type).split_index.len(split),
+            SeedEdgeSet::Negatives(split) => {
+                let negatives = self.held_out(edge_type, split).and_then(|list| list.negatives.as_ref());
+                negatives.map_or(0, GivenNegatives::num_pairs)
+            }
         }
     }
 
@@ -52,6 +59,14 @@ impl Part {
                 position
             }
             (SeedEdgeSet::Labeled(split), Some(labels)) => edges.split_index.position(labels, split, position),
+            (SeedEdgeSet::Negatives(split), _) => {
+                if let Some(list) = self.held_out(edge_type, split)
+                    && let Some(negatives) = &list.negatives
+                {
+                    return negative(list, negatives, position);
+                }
+                position
+            }
             // Without labels, the set is empty, and no position is below its size.
             (SeedEdgeSet::Labeled(_), None) => position,
         };
@@ -69,6 +84,20 @@ impl Part {
             Split::Train => None,
             Split::Valid => Some(&held_out.valid),
             Split::Test => Some(&held_out.test),
+        }
+    }
+}
+
+/// Returns a given negative of held-out edges.
+fn negative(list: &EdgeList, negatives: &GivenNegatives, position: usize) -> SeedEdgeEnds {
+    match negatives {
+        GivenNegatives::OfEach { num, dst } => {
+            let edge = position / num;
+            let time = list.times.as_ref().map(|times| times[edge]);
+            SeedEdgeEnds { src: list.src[edge], dst: dst[position], time, position: None }
+        }
+        GivenNegatives::Shared { src, dst } => {
+            SeedEdgeEnds { src: src[position], dst: dst[position], time: None, position: None }
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::programs;
 
 use edgecut_cluster::{ServiceConfig, ServiceListener};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
-use edgecut_graph::Meta;
 use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::{GivenNegatives, HoldOut, Meta};
 use edgecut_testing::{Need, free_port, skip};
 use programs::{
     Process, Scratch, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, scratch,
@@ -139,6 +139,39 @@ fn links_are_predicted_from_servers_as_from_parts() {
         let output = run(client("link", &servers).args(flags));
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert!(error_of(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn given_negatives_are_ranked_from_servers_as_from_parts() {
+    const EACH: usize = 9;
+    let options = FakeOptions { avg_num_nodes: 300, num_channels: 16, num_classes: 5, ..FakeOptions::default() };
+    for are_shared in [false, true] {
+        let mut graph = fake(&options).expect("a fake graph");
+        graph.hold_out_edges(&graph.edge_type_ids(), &HoldOut::random(0.1, 0.1, 3)).expect("held-out edges");
+        let held_out = &mut graph.edge_types[0].held_out;
+        for list in [&mut held_out.valid, &mut held_out.test] {
+            let dst: Vec<u32> = (0..list.len() * EACH).map(|at| list.dst[at * 31 % list.len()]).collect();
+            let src: Vec<u32> = dst.iter().rev().copied().collect();
+            list.negatives = Some(if are_shared {
+                GivenNegatives::Shared { src: src.into(), dst: dst.into() }
+            } else {
+                GivenNegatives::OfEach { num: EACH, dst: dst.into() }
+            });
+        }
+        let num_edges = graph.edge_types[0].held_out.test.len();
+        let parts = programs::written_by(&graph, 2);
+        let (servers, _graphs) = serve(&parts.path);
+        // With all neighbors, batches score edges as the rows of all nodes do.
+        let flags = "--hidden-channels 8 --num-epochs 1 --nproc-per-node 2 --eval-num-neighbors=-1,-1";
+        let flags: Vec<&str> = flags.split(' ').collect();
+        let found = result(client("link", &servers), &flags);
+        let expected = result(train("link", &parts.path), &flags);
+        assert_eq!(found["test"]["edges"].as_u64(), Some(num_edges as u64));
+        for name in ["mrr", "hits@3"] {
+            let [found, expected] = [&found, &expected].map(|result| result["test"][name].as_f64().expect("a metric"));
+            assert!((found - expected).abs() <= 2.0 / num_edges as f64, "{name}: {found} instead of {expected}");
+        }
     }
 }
 

@@ -73,7 +73,7 @@ settings! {
         pub n3_weight: f64 = 0.0 => Flag::new("X").checked(not_negative).training_only();
         /// Negatives to rank each held-out edge against: N sampled destinations, all nodes, or those that the dataset gives
         /// (given). Destinations of known edges of the same source are excluded from the first two [default: given if the
-        /// dataset has them, without --time-attr and --servers, else 100]
+        /// dataset has them, else 100]
         pub eval_negatives: LinkEvaluation = LinkEvaluation::Sampled(100) => Flag::new("N|all|given").default_later();
         /// With --eval-negatives all: ends of held-out edges to rank. both also ranks the source among all sources, and the
         /// metrics are means over both ends
@@ -140,8 +140,8 @@ pub enum LinkEvaluation {
     Sampled(usize),
     /// All nodes of the destination's type, excluding known edges.
     Filtered,
-    /// The negatives that the dataset gives. Edge types without given negatives are not evaluated, unless none has any,
-    /// which is an error.
+    /// The negatives that the dataset gives, in temporal sampling at the time of their edge. Edge types without given negatives
+    /// are not evaluated, unless none has any, which is an error.
     Given,
 }
 

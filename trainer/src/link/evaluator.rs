@@ -2,6 +2,7 @@
 
 use super::batch::{LinkTensorBatch, NegativeChoice, NegativeRows};
 use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, held_out_of, target_edge_types};
+use super::edge_batches::{EdgeBatches, EdgeGroup, EdgeLoaders, Pairs};
 use super::filtered::FilteredRanking;
 use super::given::GivenRanking;
 use super::judged::Judged;
@@ -23,10 +24,7 @@ use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{
-    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig, NegativeDistribution,
-    NegativeSampling, Negatives,
-};
+use edgecut_dist_loader::{LinkBatch, Negatives};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
 use edgecut_graph::{EdgeTypeId, Split};
@@ -48,8 +46,8 @@ pub struct LinkEvaluator<B: Backend> {
 
 /// The way in which edges are ranked.
 enum Ranking {
-    /// Against sampled destinations, in batches with the neighborhoods of all ends.
-    Batches(SampledEdges),
+    /// In batches with the neighborhoods of all ends.
+    Batches(EdgeBatches),
     /// With the rows of all nodes, which are computed once per evaluation.
     Rows(Box<NodeEncoder>, Candidates),
 }
@@ -57,23 +55,11 @@ enum Ranking {
 /// The nodes against which edges are ranked.
 enum Candidates {
     /// Sampled destinations. Batches have no neighborhoods.
-    Sampled(SampledEdges),
+    Sampled(EdgeBatches),
     /// The negatives that the dataset gives.
     Given(GivenRanking),
     /// All nodes.
     All(FilteredRanking),
-}
-
-/// The loaders of held-out edges with sampled destinations.
-struct SampledEdges {
-    valid: DistLinkNeighborLoader,
-    test: DistLinkNeighborLoader,
-}
-
-impl SampledEdges {
-    fn of(&self, split: Split) -> &DistLinkNeighborLoader {
-        if split == Split::Test { &self.test } else { &self.valid }
-    }
 }
 
 impl<B: GnnBackend> LinkEvaluator<B> {
@@ -92,11 +78,19 @@ impl<B: GnnBackend> LinkEvaluator<B> {
     ) -> Result<Self, TrainError> {
         let negatives = MostNegatives::new(graph.part().meta(), config)?;
         check_reverse_types(graph, config, world)?;
+        let is_sampled = config.training.eval_layer_wise.is_none();
+        // Nodes have one row for all edges only if their neighbors do not depend on the edge.
+        let has_rows = !graph.is_client() && config.training.sampler.temporal.is_none();
         let ranking = match config.eval_negatives {
-            LinkEvaluation::Sampled(num) if config.training.eval_layer_wise.is_none() => {
-                let sampler = config.training.eval_sampler();
-                let sampler = schema.sampler(graph, sampler)?;
-                Ranking::Batches(sampled_edges((sampler, options.wanted()), config, num, world)?)
+            LinkEvaluation::Sampled(num) if is_sampled => {
+                let sampler = schema.sampler(graph, config.training.eval_sampler())?;
+                let loaders = EdgeLoaders { sampler, wanted: options.wanted(), config };
+                Ranking::Batches(loaders.sampled(num, world)?)
+            }
+            LinkEvaluation::Given if is_sampled && !has_rows => {
+                let sampler = schema.sampler(graph, config.training.eval_sampler())?;
+                let loaders = EdgeLoaders { sampler, wanted: options.wanted(), config };
+                Ranking::Batches(loaders.given(world)?)
             }
             evaluation => {
                 let edge_types = target_edge_types(graph.part().meta(), config)?;
@@ -105,8 +99,8 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                     LinkEvaluation::Sampled(num) => {
                         let no_neighbors = SamplerConfig::new(Vec::<Fanout>::new());
                         let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), no_neighbors)?);
-                        let no_rows = (sampler, NodeFields::default());
-                        Candidates::Sampled(sampled_edges(no_rows, config, num, world)?)
+                        let loaders = EdgeLoaders { sampler, wanted: NodeFields::default(), config };
+                        Candidates::Sampled(loaders.sampled(num, world)?)
                     }
                     LinkEvaluation::Given => Candidates::Given(GivenRanking::new(graph, config)?),
                     LinkEvaluation::Filtered if !graph.is_even() => {
@@ -149,7 +143,15 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         match &self.ranking {
             Ranking::Batches(edges) => {
                 for (scores, split) in scores.iter_mut().zip(splits) {
-                    *scores = self.rank_batches(edges, split, model, embeddings, progress, world)?;
+                    let mut of_groups = Vec::new();
+                    for group in edges.of(split) {
+                        let judged = Judged::new(split, &self.metrics, group.is_shared);
+                        of_groups.push(self.rank_batches(group, judged, model, embeddings, progress, world)?);
+                    }
+                    *scores = match <[LinkScores; 1]>::try_from(of_groups) {
+                        Ok([only]) => only,
+                        Err(several) => LinkScores::mean(&several),
+                    };
                 }
             }
             Ranking::Rows(encoder, candidates) => {
@@ -165,37 +167,37 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         Ok(scores)
     }
 
-    /// Ranks the edges of a split against sampled destinations.
+    /// Ranks the edges of a group.
     fn rank_batches(
         &self,
-        edges: &SampledEdges,
-        split: Split,
+        group: &EdgeGroup,
+        mut judged: Judged,
         model: &LinkModel<B>,
         embeddings: &Embeddings,
         progress: &dyn InferenceProgress,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
-        let options = self.options;
-        let device = self.device.clone();
-        let schema = Arc::clone(&self.schema);
-        // Each edge has its own negatives.
-        let choice = NegativeChoice::default();
-        let batches = edges
-            .of(split)
-            .epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &schema, options, &choice, None, &device));
-        let mut judged = Judged::new(split, &self.metrics, false);
-        let mut step = InferenceStep::before_first(&batches);
-        for batch in batches {
-            let mut batch = batch??;
-            judged.leave_out(batch.num_left_out);
-            batch.graph = embeddings.fill(batch.graph, &self.device)?;
-            if let Some(input) = batch.graph.take_input() {
-                judge(model, &input, &batch, &mut judged)?;
+        for (pairs, loader) in &group.loaders {
+            let options = self.options;
+            let device = self.device.clone();
+            let schema = Arc::clone(&self.schema);
+            // Each edge has its own negatives.
+            let choice = NegativeChoice::default();
+            let batches = loader
+                .epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &schema, options, &choice, None, &device));
+            let mut step = InferenceStep::before_first(&batches);
+            for batch in batches {
+                let mut batch = batch??;
+                judged.leave_out(batch.num_left_out);
+                batch.graph = embeddings.fill(batch.graph, &self.device)?;
+                if let Some(input) = batch.graph.take_input() {
+                    judge(model, &input, &batch, *pairs, &mut judged)?;
+                }
+                // Meeting at every step bounds the wait for a slow rank to the time of one batch.
+                world.barrier()?;
+                step.step += 1;
+                progress.step(step);
             }
-            // Meeting at every step bounds the wait for a slow rank to the time of one batch.
-            world.barrier()?;
-            step.step += 1;
-            progress.step(step);
         }
         judged.scores(world)
     }
@@ -217,19 +219,21 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             Candidates::Sampled(edges) => edges,
         };
         let mut judged = Judged::new(split, &self.metrics, false);
-        let batches = edges.of(split).epoch(0);
-        let mut step = InferenceStep::before_first(&batches);
-        for batch in batches {
-            let batch = batch?;
-            judged.leave_out(batch.num_left_out);
-            for (edge_type, of_type) in edges_of_batch(&batch, &self.schema.edge_ends()) {
-                let OfType { sources, candidates, num } = of_type;
-                let scores = scorer.scores(edge_type, (&sources, &candidates, num))?;
-                scores.chunks_exact(num).for_each(|scores| judged.add(scores[0], &scores[1..]));
+        for (_, loader) in edges.of(split).iter().flat_map(|group| &group.loaders) {
+            let batches = loader.epoch(0);
+            let mut step = InferenceStep::before_first(&batches);
+            for batch in batches {
+                let batch = batch?;
+                judged.leave_out(batch.num_left_out);
+                for (edge_type, of_type) in edges_of_batch(&batch, &self.schema.edge_ends()) {
+                    let OfType { sources, candidates, num } = of_type;
+                    let scores = scorer.scores(edge_type, (&sources, &candidates, num))?;
+                    scores.chunks_exact(num).for_each(|scores| judged.add(scores[0], &scores[1..]));
+                }
+                world.barrier()?;
+                step.step += 1;
+                progress.step(step);
             }
-            world.barrier()?;
-            step.step += 1;
-            progress.step(step);
         }
         judged.scores(world)
     }
@@ -289,48 +293,6 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
     }
 }
 
-/// Creates the loaders of held-out edges with `num` sampled destinations each, and neighborhoods of a sampler.
-fn sampled_edges(
-    (sampler, wanted): (Arc<DistNeighborSampler>, NodeFields),
-    config: &LinkTrainingConfig,
-    num: usize,
-    world: &mut ProcessGroup,
-) -> Result<SampledEdges, TrainError> {
-    let graph = sampler.node();
-    let edge_types = target_edge_types(graph.part().meta(), config)?;
-    let reverse_types = reverse_edge_types(graph.part().meta(), &config.reverse_types)?;
-    let mut loader = |split: Split| {
-        // An edge has two end nodes and `num` negatives as seeds. The batch size is chosen so that a batch has
-        // about as many seeds as a training batch with one negative per edge (3 seeds), whatever the negatives of
-        // training.
-        let seeds = config.training.batch_size.saturating_mul(3);
-        let loader_config =
-            LoaderConfig { batch_size: (seeds / (2 + num)).max(1), ..config.training.eval_loader(wanted) };
-        let negatives = NegativeSampling {
-            num,
-            distribution: NegativeDistribution::Uniform,
-            exclude: Exclude::EdgesAndHeldOut,
-            shared: false,
-        };
-        // Held-out edges are never message-passing edges. In a temporal graph, however, other edges may connect the
-        // same two nodes, such as the reverse at the same time. As in training, no message passes over these.
-        let exclude_seed_edges = config.training.sampler.temporal.is_some();
-        let reverse_types = reverse_types.clone();
-        let link = LinkConfig {
-            negatives,
-            exclude_seed_edges,
-            reverse_types,
-            weights: false,
-            given_negatives: Default::default(),
-        };
-        let seeds = EdgeSeeds::Split(split, edge_types.clone());
-        DistLinkNeighborLoader::new(sampler.clone(), seeds, loader_config, link, world)
-    };
-    let valid = loader(Split::Valid)?;
-    let test = loader(Split::Test)?;
-    Ok(SampledEdges { valid, test })
-}
-
 /// The edges of one type in a batch, in global ids.
 #[derive(Default)]
 struct OfType {
@@ -357,11 +319,12 @@ fn edges_of_batch(batch: &LinkBatch, ends: &[(usize, usize)]) -> BTreeMap<EdgeTy
     by_type
 }
 
-/// Scores a batch and adds the rank of each edge among its negatives, and the scores, to `judged`.
+/// Scores a batch and adds the scores, and the rank of each edge among its own negatives, to `judged`.
 fn judge<B: GnnBackend>(
     model: &LinkModel<B>,
     input: &ModelInput<B>,
     batch: &LinkTensorBatch<B>,
+    pairs: Pairs,
     judged: &mut Judged,
 ) -> Result<(), TrainError> {
     debug_assert!(matches!(batch.negatives, NegativeRows::OfEach { .. }));
@@ -371,7 +334,11 @@ fn judge<B: GnnBackend>(
         consumed();
         let negatives: Vec<f32> = if num > 0 { host_values(negatives) } else { Vec::new() };
         for edge in 0..edges {
-            judged.add(positive[edge], &negatives[edge * num..(edge + 1) * num]);
+            match pairs {
+                Pairs::EdgesWithNegatives => judged.add(positive[edge], &negatives[edge * num..(edge + 1) * num]),
+                Pairs::Edges => judged.add_score(positive[edge], true),
+                Pairs::SharedNegatives => judged.add_score(positive[edge], false),
+            }
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Ranking of held-out edges against the negatives that the dataset gives.
 
 use super::config::{LinkMetric, LinkTrainingConfig, target_edge_types};
+use super::edge_batches::Pairs;
 use super::judged::Judged;
 use super::node_rows::RowScorer;
 use super::scores::LinkScores;
@@ -35,31 +36,11 @@ struct Piece {
     range: Range<usize>,
 }
 
-/// The kind of pairs.
-#[derive(Clone, Copy)]
-enum Pairs {
-    /// Held-out edges, each with this number of negatives of its own.
-    EdgesWithNegatives(usize),
-    /// Held-out edges that share their negatives.
-    Edges,
-    /// Negatives that all edges share.
-    SharedNegatives,
-}
-
 impl GivenRanking {
     pub(super) fn new(graph: &Arc<DistGraph>, config: &LinkTrainingConfig) -> Result<Self, TrainError> {
         let meta = graph.part().meta();
         let edge_types = given_edge_types(meta, config)?;
-        let given = edge_types.iter().flat_map(|e| meta.edge_types[e.index()].negatives.iter().flatten());
-        let kinds: BTreeSet<bool> = given.map(|given| matches!(given, NegativesMeta::Shared(_))).collect();
-        let is_shared = kinds.contains(&true);
-        if kinds.len() > 1 {
-            return Err(TrainError::Config {
-                what: "some held-out edges have negatives of their own and others share them, which gives no common \
-                       ranking: choose edge types with the same kind (`edge_types`)"
-                    .into(),
-            });
-        }
+        let is_shared = are_shared(meta, &edge_types)?;
         Ok(Self { graph: graph.clone(), edge_types, metrics: config.metric.clone(), is_shared })
     }
 
@@ -118,12 +99,9 @@ impl GivenRanking {
         let mut pieces = Vec::new();
         for &edge_type in edge_types {
             let list = self.list(edge_type, split);
-            let mut add = |pairs: Pairs, len: usize| {
+            let mut add = |pairs: Pairs, len: usize, num_negatives: usize| {
                 let own = len.saturating_sub(mine).div_ceil(sharers);
-                let per_piece = match pairs {
-                    Pairs::EdgesWithNegatives(num) => (PAIRS_AT_ONCE / (num + 1)).max(1),
-                    Pairs::Edges | Pairs::SharedNegatives => PAIRS_AT_ONCE,
-                };
+                let per_piece = (PAIRS_AT_ONCE / (num_negatives + 1)).max(1);
                 for start in (0..own).step_by(per_piece) {
                     let range = start..own.min(start + per_piece);
                     pieces.push(Piece { edge_type, pairs, range });
@@ -131,10 +109,10 @@ impl GivenRanking {
             };
             match &list.negatives {
                 None => {}
-                Some(GivenNegatives::OfEach { num, .. }) => add(Pairs::EdgesWithNegatives(*num), list.len()),
+                Some(GivenNegatives::OfEach { num, .. }) => add(Pairs::EdgesWithNegatives, list.len(), *num),
                 Some(GivenNegatives::Shared { src, .. }) => {
-                    add(Pairs::Edges, list.len());
-                    add(Pairs::SharedNegatives, src.len());
+                    add(Pairs::Edges, list.len(), 0);
+                    add(Pairs::SharedNegatives, src.len(), 0);
                 }
             }
         }
@@ -156,7 +134,7 @@ impl GivenRanking {
         let mut candidates = Vec::new();
         let mut num = 1;
         match (&list.negatives, piece.pairs) {
-            (Some(GivenNegatives::OfEach { dst: negatives, .. }), Pairs::EdgesWithNegatives(of_each)) => {
+            (Some(GivenNegatives::OfEach { dst: negatives, num: of_each }), Pairs::EdgesWithNegatives) => {
                 num = 1 + of_each;
                 for edge in own {
                     sources.push(list.src[edge]);
@@ -179,7 +157,7 @@ impl GivenRanking {
         }
         let scores = scorer.scores(piece.edge_type, (&sources, &candidates, num))?;
         match piece.pairs {
-            Pairs::EdgesWithNegatives(_) => {
+            Pairs::EdgesWithNegatives => {
                 scores.chunks_exact(num).for_each(|scores| judged.add(scores[0], &scores[1..]));
             }
             Pairs::Edges => scores.into_iter().for_each(|score| judged.add_score(score, true)),
@@ -187,6 +165,23 @@ impl GivenRanking {
         }
         Ok(())
     }
+}
+
+/// Returns true if the edges of all these types share their negatives, and false if each edge has its own.
+///
+/// # Errors
+/// [`TrainError::Config`] for types of both kinds.
+pub(super) fn are_shared(meta: &Meta, edge_types: &[EdgeTypeId]) -> Result<bool, TrainError> {
+    let given = edge_types.iter().flat_map(|e| meta.edge_types[e.index()].negatives.iter().flatten());
+    let kinds: BTreeSet<bool> = given.map(|given| matches!(given, NegativesMeta::Shared(_))).collect();
+    if kinds.len() > 1 {
+        return Err(TrainError::Config {
+            what: "some held-out edges have negatives of their own and others share them, which gives no common \
+                   ranking: choose edge types with the same kind (`edge_types`)"
+                .into(),
+        });
+    }
+    Ok(kinds.contains(&true))
 }
 
 /// Returns the edge types to evaluate: the types of the configuration that have given negatives.

@@ -9,6 +9,7 @@
 //! - `ranked_negatives`: negatives by the ranks of the last epoch;
 //! - `popularity`: the probabilities of in-batch negatives;
 //! - `filtered`: the ranking against all nodes;
+//! - `edge_batches`: held-out edges and their negatives in batches;
 //! - `given`: the ranking against negatives of the dataset;
 //! - `reverse_overlap`: the check of declared reverse types;
 //! - `undeclared_reverse`: the note on reverse types that nothing declares;
@@ -17,6 +18,7 @@
 
 mod batch;
 mod config;
+mod edge_batches;
 mod evaluator;
 mod filtered;
 mod given;

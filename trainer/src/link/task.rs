@@ -184,6 +184,7 @@ fn training_loader(
             listed,
             changing,
             max_per_edge: config.max_given_negatives,
+            of_held_out: false,
         },
     };
     let seeds = EdgeSeeds::Split(Split::Train, edge_types);

@@ -184,7 +184,8 @@ impl TaskProgram for LinkTask {
         if args.run.output.load_model.is_some() {
             return Ok(None);
         }
-        let mut lines = Vec::from_iter(choose_negatives(args, config, graph)?);
+        choose_negatives(args, config, graph)?;
+        let mut lines = Vec::new();
         if config.without_validation {
             check_without_evaluation(args, config, graph)?;
             let num_epochs = config.training.fit.num_epochs;
@@ -242,11 +243,7 @@ impl TaskProgram for LinkTask {
         args.adopt_sampler(saved, None, &mut config.training, data, world)?;
         adopt_targets(saved, config, data, world)?;
         *config = config.for_evaluation(data.part().meta())?;
-        if let Some(note) = choose_negatives(args, config, data)?
-            && world.rank() == 0
-        {
-            message!("{note}");
-        }
+        choose_negatives(args, config, data)?;
         Ok(<B as Compiles<LinkPrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
@@ -389,29 +386,16 @@ fn adopt_targets(
     Ok(())
 }
 
-/// Chooses the negatives that the dataset gives, if it gives some and the flags do not name others. Returns a note if the job
-/// cannot rank against them.
+/// Chooses the negatives that the dataset gives, if it gives some and the flags do not name others.
 fn choose_negatives(
     args: &TaskArgs<LinkTask>,
     config: &mut LinkTrainingConfig,
     graph: &DistGraph,
-) -> anyhow::Result<Option<String>> {
-    if args.own.task.links.is_given("eval_negatives") || !gives_negatives(config, graph)? {
-        return Ok(None);
-    }
-    let flag = if graph.is_client() {
-        "--servers"
-    } else if config.training.sampler.temporal.is_some() {
-        "--time-attr"
-    } else {
+) -> anyhow::Result<()> {
+    if !args.own.task.links.is_given("eval_negatives") && gives_negatives(config, graph)? {
         config.eval_negatives = LinkEvaluation::Given;
-        return Ok(None);
-    };
-    Ok(Some(format!(
-        "note: the dataset gives negatives, but an evaluation with {flag} ranks edges among {} sampled destinations \
-         (--eval-negatives sets their number)",
-        config.eval_negatives
-    )))
+    }
+    Ok(())
 }
 
 /// Returns true if the dataset gives negatives for all edge types to evaluate.
