@@ -59,7 +59,7 @@ impl Dataset {
     }
 
     /// Returns the name of an edge type for error messages, such as `paper__cites__paper`.
-    pub(super) fn edge_type_name(&self, edges: &EdgeData) -> String {
+    pub(crate) fn edge_type_name(&self, edges: &EdgeData) -> String {
         let name = |t: NodeTypeId| self.node_types.get(t.index()).map_or("?", |nodes| &nodes.name);
         format!("{}__{}__{}", name(edges.src_type), edges.relation, name(edges.dst_type))
     }

@@ -10,6 +10,7 @@ use crate::dataset::{
 };
 use crate::memory::Workspace;
 use crate::near_path::near_path;
+use edgecut_settings::suggestion;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -230,6 +231,9 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys)
 
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
 fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
+    for name in source.reverse_types.iter().flat_map(|(one, other)| [one, other]) {
+        check_edge_type(dataset, name)?;
+    }
     let settled = source.overlap.settle(&dataset.overlaps_with(&source.reverse_types), source.to_undirected);
     let SettledOverlaps { removes, warnings } =
         settled.map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
@@ -237,6 +241,20 @@ fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<
         dataset.remove_overlaps(&source.space, source.to_undirected, &source.reverse_types)?;
     }
     Ok(warnings)
+}
+
+/// Checks that a name of [`DatasetSource::reverse_types`] is an edge type or a relation.
+fn check_edge_type(dataset: &Dataset, name: &str) -> Result<(), GraphError> {
+    let relations = dataset.edge_types.iter().map(|edges| edges.relation.clone());
+    let mut known: Vec<String> = dataset.edge_types.iter().map(|edges| dataset.edge_type_name(edges)).collect();
+    let all = known.join(", ");
+    known.extend(relations);
+    if known.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let hint = suggestion(name, known.iter().map(String::as_str));
+    let why = format!("there is no edge type {name} (`reverse_types`){hint}: the graph has {all}");
+    Err(GraphError::Dataset { dataset: dataset.name.clone(), why })
 }
 
 /// Returns true if `folder` has files of a layout that [`load`] reads. Does not check their contents.

@@ -261,6 +261,10 @@ pub(crate) struct PartitionArgs {
     /// --to-undirected, an edge and its reverse are the same edge.
     #[arg(long, value_name = "error|remove|allow", default_value_t = OverlapPolicy::Error)]
     overlap: OverlapPolicy,
+    /// Pairs of edge types that are each other's reverse, in addition to those named with `rev_`: --overlap also treats the
+    /// reverses of held-out edges of one type that are training edges of the other.
+    #[arg(long, alias = "reverse_types", value_name = "LIST", value_delimiter = ',', value_parser = pair)]
+    reverse_types: Vec<(String, String)>,
     /// The type in which node features are stored and sent, for all node types, or as TYPE=DTYPE,TYPE=DTYPE for some:
     /// f32, f16, bf16, or int8 with a scale per row. Computation stays in f32 [default: the type in the dataset's files].
     #[arg(long, alias = "feature_dtype", value_name = "f32|f16|bf16|int8")]
@@ -424,6 +428,7 @@ impl PartitionArgs {
         source.to_undirected = self.to_undirected;
         source.add_reverse_edges = self.add_reverse_edges;
         source.overlap = self.overlap;
+        source.reverse_types = self.reverse_types.clone();
         source.hold_out_edges =
             self.hold_out_edges.and_then(HoldOut::if_any).map(|hold_out| HoldOut { seed: self.seed, ..hold_out });
         source.fake = self.fake.options();
@@ -500,6 +505,14 @@ impl PartitionArgs {
     }
 }
 
+/// Parses a pair of edge types.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((one, other)) => Ok((one.to_owned(), other.to_owned())),
+        None => Err(format!("{text:?} is not a pair of edge types: write ONE=OTHER, such as writes=written_by")),
+    }
+}
+
 /// Replaces the settings that errors of the libraries name by the flags of this program.
 pub(crate) fn with_flags(text: &str) -> String {
     FlagNames::new(Cli::command(), &[]).written_into(text)
@@ -567,6 +580,15 @@ mod tests {
             let equals = format!("--hold-out-edges={wrong}");
             assert!(Cli::try_parse_from([&arguments[..5], &[equals.as_str()]].concat()).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn reverse_types_are_pairs() {
+        let arguments = ["--dataset", "cora", "--num-partitions", "2", "--reverse-types", "writes=written_by,a=b"];
+        let expected = [("writes", "written_by"), ("a", "b")].map(|(one, other)| (one.to_owned(), other.to_owned()));
+        assert_eq!(job(&arguments).source.reverse_types, expected);
+        let wrong = ["partition-graph", "--dataset", "cora", "--num-partitions", "2", "--reverse-types", "writes"];
+        assert!(Cli::try_parse_from(wrong).is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::programs;
 
 use crate::predict_links::purchases;
 use crate::predict_tables::{NUM_USERS, partition_tables, partition_tables_with, user, write_tables_of};
-use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
+use edgecut_graph::readers::{DatasetSource, FakeOptions, fake, fake_hetero, load_with_warnings};
 use edgecut_graph::{
     Dataset, EdgeData, EdgeList, EdgeTypeId, Features, HeldOutEdges, HoldOut, NodeData, NodeTypeId, OverlapPolicy,
     write_npy,
@@ -241,6 +241,7 @@ fn held_out_edges_are_removed_from_a_declared_reverse_type() {
     let folder = Folder::new();
     let flags = ["--model", "embedding", "--num-epochs", "1", "--overlap", "remove"];
     let declared = [&flags[..], &["--reverse-types", "writes=written_by"]].concat();
+    let on_parts = ["--model", "embedding", "--num-epochs", "1", "--reverse-types", "writes=written_by"];
     for timed in [false, true] {
         let graph = papers(true, timed);
         let dataset = folder.join(format!("papers {timed}"));
@@ -259,6 +260,19 @@ fn held_out_edges_are_removed_from_a_declared_reverse_type() {
             assert!(text.contains(&left), "{left} in {text}");
         }
         assert!(!stderr(&succeeded(link(&dataset, 1, &flags))).contains("removed overlaps"));
+        // Parts are refused, and their error names what cleans them.
+        let refused = error_of(&link(&written_by(&graph, 2).path, 2, &on_parts));
+        let remedy = "--overlap remove and --reverse-types author__writes__paper=paper__written_by__author";
+        assert!(refused.contains(remedy), "{refused}");
+        let mut source = DatasetSource::of_folder(&dataset);
+        source.overlap = OverlapPolicy::Remove;
+        source.reverse_types = vec![("author__writes__paper".into(), "paper__written_by__author".into())];
+        let cleaned = load_with_warnings(&source).expect("a graph without overlaps").dataset;
+        assert_eq!(cleaned.num_edges(), 800 - 2 * (valid + test));
+        succeeded(link(&written_by(&cleaned, 2).path, 2, &on_parts));
+        source.reverse_types = vec![("writes".into(), "written_bye".into())];
+        let error = load_with_warnings(&source).err().expect("no such type").to_string();
+        assert!(error.contains("there is no edge type written_bye") && error.contains("written_by"), "{error}");
     }
     // At other times, the edges of the reverse type are other edges.
     let mut graph = papers(true, true);

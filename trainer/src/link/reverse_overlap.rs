@@ -33,6 +33,7 @@ pub(super) fn check_reverse_types(
     }
     let declared = reverse_edge_types(meta, &config.reverse_types)?;
     let mut leaks = Vec::new();
+    let mut pairs = BTreeSet::new();
     for edge_type in target_edge_types(meta, config)? {
         let both_ways = declared.iter().flat_map(|&(one, other)| [(one, other), (other, one)]);
         let reverses: BTreeSet<EdgeTypeId> =
@@ -51,6 +52,7 @@ pub(super) fn check_reverse_types(
             world.all_reduce(&mut found, ReduceOp::Sum)?;
             for (at, name) in ["validation", "test"].into_iter().enumerate() {
                 if found[at] > 0 {
+                    pairs.insert(format!("{}={}", predicted.full_name(), other.full_name()));
                     leaks.push(format!(
                         "{} of {} {name} edges of {} are training edges of the reverse type {}",
                         found[at],
@@ -66,10 +68,10 @@ pub(super) fn check_reverse_types(
         return Ok(());
     }
     Err(TrainError::config(format!(
-        "{}. The model would be evaluated on its training data. Remove these edges from the reverse type, train on the graph \
-         itself in place of parts with `overlap=remove`, name the type `rev_NAME` after its type NAME, so that `overlap=remove` \
-         removes them from parts, or use `overlap=allow`",
-        leaks.join("; ")
+        "{}. The model would be evaluated on its training data. Partition again with `overlap=remove` and \
+         `reverse_types={}`, flags of partition-graph that remove these edges from the reverse type, or with `overlap=allow`",
+        leaks.join("; "),
+        Vec::from_iter(pairs).join(",")
     )))
 }
 
