@@ -28,14 +28,16 @@ pub(crate) fn of_edges(root: Option<&Path>, meta: &Meta, edge_type: EdgeTypeId) 
     Names { kind: "edge_types", name: &name, label: None }.read(root, meta)
 }
 
-/// Returns the names that rank 0 has read, so that all ranks mean the same classes. Every rank must call this.
+/// Returns the names that rank 0 reads, so that all ranks mean the same classes and no other machine needs the file. Every rank
+/// must call this.
 ///
 /// # Errors
-/// A failure of the job.
+/// The error of `read` on rank 0, and a failure of the job.
 pub(crate) fn of_first_rank(
-    names: Option<Vec<String>>,
     world: &mut ProcessGroup,
+    read: impl FnOnce() -> anyhow::Result<Option<Vec<String>>>,
 ) -> anyhow::Result<Option<Vec<String>>> {
+    let names = if world.rank() == 0 { read()? } else { None };
     let mut text = serde_json::to_vec(&names).context("write the names of classes as JSON")?;
     world.broadcast_bytes(&mut text, 0)?;
     serde_json::from_slice(&text).context("read the names of classes of rank 0")
@@ -53,7 +55,7 @@ impl Names<'_> {
     fn read(&self, root: Option<&Path>, meta: &Meta) -> anyhow::Result<Option<Vec<String>>> {
         let Some(root) = root.filter(|_| meta.has_transforms) else { return Ok(None) };
         let path = root.join(TRANSFORMS_FILE);
-        // Trainings need the file on the machine of rank 0 only.
+        // Trainings do without names.
         if !path.exists() {
             return Ok(None);
         }

@@ -9,9 +9,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
     Folder, Process, assert_error, edge_parts, end, error_of, fake_parts, json_of, metrics_lines, number_of, predict,
-    predicted, run, stderr, succeeded, train, trained,
+    predicted, program, run, stderr, succeeded, train, trained,
 };
 use std::path::Path;
+use std::process::Output;
 
 const NUM_USERS: usize = 80;
 const NUM_SHOPS: usize = 30;
@@ -189,6 +190,20 @@ fn either_of_two_classes_is_the_positive_one() {
     assert!(error.contains(why), "{error}");
 }
 
+/// Predicts the classes of payments on two nodes with folders of their own.
+fn predicted_by_nodes(folder: &Folder, parts: [&Path; 2]) -> [Output; 2] {
+    let port = free_port().to_string();
+    let ranks = [0, 1].map(|rank| {
+        let mut command = program();
+        command.args("predict --edges test --num-neighbors 5,3 --format csv --output probability".split(' '));
+        command.arg("--dataset-root-dir").arg(parts[rank]).arg("--load-model").arg(folder.join("model"));
+        command.arg("--out").arg(folder.join(format!("out-{rank}")));
+        command.args(["--num-nodes", "2", "--node-rank", &rank.to_string(), "--master-port", &port]);
+        Process::start(&mut command)
+    });
+    ranks.map(end)
+}
+
 #[test]
 fn only_the_node_of_rank_0_needs_the_names_of_classes() {
     let folder = Folder::new();
@@ -208,6 +223,23 @@ fn only_the_node_of_rank_0_needs_the_names_of_classes() {
     }
     for rank in ranks {
         succeeded(end(rank));
+    }
+    trained("edge", &first, &folder.join("model"), &["--num-epochs", "1"]);
+    // Node 0 has no names.
+    let [first_node, second_node] = predicted_by_nodes(&folder, [&second, &first]);
+    let error = error_of(&first_node);
+    assert!(
+        error.contains("second/transforms.json: the file with the names of classes and features is missing"),
+        "{error}"
+    );
+    assert!(!second_node.status.success());
+    for output in predicted_by_nodes(&folder, [&first, &second]) {
+        succeeded(output);
+    }
+    for rank in 0..2 {
+        let table = folder.join(format!("out-{rank}")).join(format!("predictions-0000{rank}-of-00002.csv"));
+        let text = std::fs::read_to_string(table).expect("a table");
+        assert_eq!(text.lines().next(), Some("src_id,dst_id,src,dst,probability_fraud,probability_honest"));
     }
 }
 

@@ -125,7 +125,7 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
         };
         let outputs = opened.model.outputs;
         let classes = match outputs {
-            Some(OutputKind::Classes(_)) => ClassNames::of_nodes(args, meta, node_type)?,
+            Some(OutputKind::Classes(_)) => ClassNames::of_nodes(args, meta, node_type, job.world)?,
             _ => None,
         };
         let targets =
@@ -206,7 +206,8 @@ impl ExplanationFile {
             nodes.push(NodeNames::open(args, graph, node_type, world)?);
         }
         let ends = part.edge_type_ids().map(|e| [part.edges(e).src_type, part.edges(e).dst_type]).collect();
-        Self::new(args, targets, FeatureNames::read(args, part.meta())?, nodes, ends, world)
+        let features = FeatureNames::read(args, part.meta(), world.rank() == 0)?;
+        Self::new(args, targets, features, nodes, ends, world)
     }
 
     /// Creates the file on rank 0 for inputs with these names. `nodes` are by node type, `ends` by edge type.

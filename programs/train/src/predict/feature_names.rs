@@ -1,8 +1,9 @@
 //! The names of the columns of features.
 
 use super::args::PredictArgs;
+use super::class_names::check_file;
 use anyhow::Context;
-use edgecut_graph::{GraphDataset, Meta, TRANSFORMS_FILE};
+use edgecut_graph::{GraphDataset, Meta};
 use edgecut_tables::Transforms;
 use edgecut_trainer::inference::ExplainedInput;
 
@@ -22,12 +23,15 @@ struct TypeNames {
 }
 
 impl FeatureNames {
-    /// Reads the names, if the tables of the graph have some.
-    pub(super) fn read(args: &PredictArgs, meta: &Meta) -> anyhow::Result<Self> {
+    /// Reads the names on rank 0, for which `is_first` is true, if the tables of the graph have some. The other ranks write
+    /// none.
+    pub(super) fn read(args: &PredictArgs, meta: &Meta, is_first: bool) -> anyhow::Result<Self> {
         let mut transforms = Transforms::default();
-        // Only the machine of rank 0 needs the file.
-        let root = args.part.dataset_root_dir.as_deref().filter(|root| root.join(TRANSFORMS_FILE).exists());
-        if let (true, Some(root)) = (meta.has_transforms, root) {
+        if let Some(root) = args.part.dataset_root_dir.as_deref()
+            && is_first
+            && meta.has_transforms
+        {
+            check_file(Some(root), meta)?;
             transforms = Transforms::read(root).context("read the names of features")?;
         }
         let mut nodes = Vec::with_capacity(meta.node_types.len());

@@ -18,7 +18,7 @@ use crate::job::process_role::Rank;
 use crate::saved_model::{Predictor, positions};
 use crate::tasks::node::{ForNodes, NODES, TargetOutputs};
 use anyhow::{Context, bail};
-use edgecut_cluster::ReduceOp;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistRows, NodeFields};
 use edgecut_graph::{Meta, NodeTypeId, Split};
 use edgecut_trainer::TrainingBackend;
@@ -311,20 +311,20 @@ impl TargetRows {
         Ok(Values::of(self.pull(nodes)?, self.range.len(), self.columns.form, &self.decision))
     }
 
-    /// Returns the names of the classes that are written, if the tables have them.
-    fn classes(&self, args: &PredictArgs, meta: &Meta) -> anyhow::Result<Option<ClassNames>> {
+    /// Returns the names of the classes that are written, if the tables have them. Every rank must call this.
+    fn classes(&self, args: &PredictArgs, meta: &Meta, world: &mut ProcessGroup) -> anyhow::Result<Option<ClassNames>> {
         let node_type = self.rows.node_type();
         if !self.columns.has_classes() {
             return Ok(None);
         }
         let Some(label) = &self.label else {
             return match self.name {
-                None => ClassNames::of_nodes(args, meta, node_type),
+                None => ClassNames::of_nodes(args, meta, node_type, world),
                 Some(_) => Ok(None),
             };
         };
         let name = Some(label.meta.name.as_str()).filter(|name| !name.is_empty());
-        ClassNames::of_label(args, meta, node_type, name)
+        ClassNames::of_label(args, meta, (node_type, name), world)
     }
 }
 
@@ -347,7 +347,8 @@ fn write(
     let num_nodes = job.graph.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
     let rank = job.world.rank();
-    let (columns, classes) = columns.clone().named_by(target.classes(args, job.graph.part().meta())?);
+    let classes = target.classes(args, job.graph.part().meta(), job.world)?;
+    let (columns, classes) = columns.clone().named_by(classes);
     let columns = &columns;
     let classes = classes.as_ref();
     let stem = format!("{}{}", REQUEST.stem, target.ending());

@@ -106,7 +106,7 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     /// Returns the settings of a configuration that all tasks have.
     fn common(config: &mut ConfigOf<Self>) -> CommonConfig<'_>;
 
-    /// Returns the names of the classes to predict, if the tables of the data have them.
+    /// Returns the names of the classes to predict, if the tables of the data have them. Only rank 0 calls this.
     fn class_names(_: &TaskArgs<Self>, _: &ConfigOf<Self>, _: &DataOf<Self>) -> anyhow::Result<Option<Vec<String>>> {
         Ok(None)
     }

@@ -199,7 +199,7 @@ fn names_of_classes(
     label: &TargetLabel,
     world: &mut ProcessGroup,
 ) -> anyhow::Result<Option<Vec<String>>> {
-    class_names::of_first_rank(read_names(root, meta, label)?, world)
+    class_names::of_first_rank(world, || read_names(root, meta, label))
 }
 
 /// Reads the names of the classes of a label.

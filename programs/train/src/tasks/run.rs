@@ -108,7 +108,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     let plan = own.cluster_plan();
     let load_model = run.output.load_model.as_deref();
     let about_data = T::choose(args, &mut config, &job.data, job.world)?;
-    let classes = class_names::of_first_rank(T::class_names(args, &config, &job.data)?, job.world)?;
+    let classes = class_names::of_first_rank(job.world, || T::class_names(args, &config, &job.data))?;
     let mut step = run.device.step_options(job.gradient_sum);
     if let Some(objective) = T::objective(args) {
         step.loss = reported_once(objective.loss_of_classes(classes.as_deref()), job.cluster, job.world)?;
