@@ -156,6 +156,10 @@ fn runs_that_differ_in_their_seed_have_a_mean() {
     assert!(lines[1].trim_start().starts_with("3 ") && lines[1].matches(" ± ").count() == 2, "{text}");
 }
 
+fn runs_of(output: &Output) -> Vec<Value> {
+    serde_json::from_slice(&output.stdout).expect("a list of runs")
+}
+
 /// Returns the names of the entries of a folder, sorted.
 fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).expect("the folder");
@@ -173,7 +177,9 @@ fn metrics_of_an_earlier_sweep_are_kept_or_removed() {
     let flags = ["--out", out.to_str().expect("UTF-8"), "--set"];
     succeeded(sweep(&[&flags[..], &["seed=0 1"]].concat(), &parts.path, &[]));
     std::fs::write(out.join("notes.jsonl"), "mine").expect("a file");
-    let first = ["notes.jsonl", "run-1.jsonl", "run-1.jsonl.config.yaml", "run-2.jsonl", "run-2.jsonl.config.yaml"];
+    let record = "sweep-runs.json";
+    let of_second = ["run-2.jsonl", "run-2.jsonl.config.yaml"];
+    let first = ["notes.jsonl", "run-1.jsonl", "run-1.jsonl.config.yaml", of_second[0], of_second[1], record];
     assert_eq!(names(&out), first);
     let output = sweep(&[&flags[..], &["lr=0.01"]].concat(), &parts.path, &[]);
     assert!(error_of(&output).contains("holds metrics of an earlier run: choose another --out, or add --overwrite"));
@@ -183,7 +189,46 @@ fn metrics_of_an_earlier_sweep_are_kept_or_removed() {
     assert_refused(&sweep(&[&overwrite[..], &["lrr=1"]].concat(), &parts.path, &[]), 2, &["--lrr"]);
     assert_eq!(names(&out), first);
     succeeded(sweep(&[&overwrite[..], &["lr=0.01"]].concat(), &parts.path, &[]));
-    assert_eq!(names(&out), first[..3]);
+    assert_eq!(names(&out), [&first[..3], &[record]].concat());
+}
+
+#[test]
+fn the_same_sweep_continues_with_the_runs_that_are_not_complete() {
+    let parts = fake_parts(1);
+    let folder = Folder::new();
+    let out = folder.join("runs");
+    let model = folder.join("model.safetensors");
+    let save = ["--save-model", model.to_str().expect("UTF-8")];
+    let flags = ["--json", "--out", out.to_str().expect("UTF-8"), "--set", "seed=0 1 2"];
+    let first = runs_of(&succeeded(sweep(&flags, &parts.path, &save)));
+    // As if the job had ended within the second run, and somebody had removed the model of the third one.
+    let record = out.join("sweep-runs.json");
+    let mut runs: Value = serde_json::from_slice(&std::fs::read(&record).expect("the record")).expect("JSON");
+    runs[1]["done"] = Value::Null;
+    std::fs::write(&record, runs.to_string()).expect("write the record");
+    std::fs::remove_file(folder.join("model-run-3.safetensors")).expect("a model");
+    let output = succeeded(sweep(&flags, &parts.path, &save));
+    let said = stderr(&output);
+    for (number, is_kept) in [(1, true), (2, false), (3, false)] {
+        let kept = format!("run {number} of 3: --seed {}: kept, validation", number - 1);
+        assert_eq!(said.contains(&kept), is_kept, "{said}");
+    }
+    let second = runs_of(&output);
+    for (one, other) in first.iter().zip(&second) {
+        assert_eq!(
+            (&one["number"], &one["valid"], &one["model"]),
+            (&other["number"], &other["valid"], &other["model"])
+        );
+    }
+    assert!(folder.join("model-run-3.safetensors").is_file());
+    let said = stderr(&succeeded(sweep(&flags, &parts.path, &save)));
+    assert_eq!(said.matches(": kept, validation").count(), 3, "{said}");
+    // Parts that were made anew are other data.
+    let meta = parts.path.join("META.json");
+    let text = std::fs::read_to_string(&meta).expect("META.json");
+    std::fs::write(&meta, format!("{text}\n")).expect("write META.json");
+    let error = error_of(&sweep(&flags, &parts.path, &save));
+    assert!(error.contains("holds metrics of an earlier run"), "{error}");
 }
 
 #[test]

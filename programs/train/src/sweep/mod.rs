@@ -3,6 +3,7 @@
 mod comparison;
 mod outputs;
 mod over_seeds;
+mod record;
 mod settings;
 
 use crate::exit::{INTERRUPTED, UsageError};
@@ -15,8 +16,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 use comparison::{check_same_evaluation, metrics, why_no_order};
 use edgecut_cli::{message, result};
-use outputs::{RunOutputs, is_metrics_file, metrics_file, task_of};
+use outputs::{RunOutputs, is_own_file, metrics_file, task_of};
 use over_seeds::OverSeeds;
+use record::{DoneRun, SweepRecord};
 use serde::Serialize;
 use settings::{Setting, combinations};
 use std::ffi::OsString;
@@ -38,10 +40,11 @@ pub(crate) struct SweepArgs {
     /// Random seed of --random
     #[arg(long, value_name = "N", default_value_t = 0)]
     sweep_seed: u64,
-    /// Folder for the metrics of each run: run-1.jsonl and so on, which `train report` reads
+    /// Folder for the metrics of each run: run-1.jsonl and so on, which `train report` reads. The same sweep continues in its
+    /// folder: complete runs are kept
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Remove the metrics of an earlier sweep from --out before the first run
+    /// Remove the metrics of an earlier sweep from --out before the first run, also of the same one
     #[arg(long, requires = "out")]
     overwrite: bool,
     /// Command that starts each run on a cluster: 'launch --ip-config ip_config.yaml'
@@ -72,12 +75,20 @@ struct Run {
     seconds: f64,
     /// The error, if the run failed.
     error: Option<String>,
+    /// The result that the run has printed; `None` if it failed.
+    #[serde(skip)]
+    result: Option<String>,
     /// The scores of all runs that differ from this one only in their seed, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     over_seeds: Option<OverSeeds>,
 }
 
 impl Run {
+    /// Makes a run without an outcome.
+    fn new(number: usize, flags: Vec<(String, String)>, seconds: f64) -> Self {
+        Self { number, flags, scores: None, model: None, seconds, error: None, result: None, over_seeds: None }
+    }
+
     /// Returns the score that runs are compared by.
     fn valid(&self) -> Option<f64> {
         self.scores.as_ref().map(|scores| scores.valid)
@@ -130,18 +141,35 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     }
     check_same_evaluation(&flags).map_err(UsageError)?;
     let mut reserved = None;
+    let mut record = None;
     if let Some(dir) = &args.out {
-        // Runs of an earlier sweep would be reported with the runs of this one, also in the place of a run that fails.
-        reserved.insert(reserve(dir, "metrics", is_metrics_file, args.overwrite, true)?).remove_files()?;
+        let words: Vec<Vec<OsString>> = flags.iter().map(|flags| words_of(args, flags)).collect();
+        let mut of_sweep = SweepRecord::new(dir, &words);
+        let continues = !args.overwrite && of_sweep.is_in_folder();
+        // Runs of another sweep would be reported with the runs of this one, also in the place of a run that fails.
+        let old = reserve(dir, "metrics", |name| !continues && is_own_file(name), args.overwrite, true)?;
+        reserved.insert(old).remove_files()?;
+        of_sweep.open()?;
+        record = Some(of_sweep);
     }
     let mut runs = Vec::with_capacity(num_runs);
     for (run_number, flags) in (1..).zip(flags) {
-        let run = train(args, task, &launcher, run_number, flags)?;
+        let done = record.as_ref().and_then(|record| record.done(run_number));
+        let kept = done.and_then(|done| completed(args, task, run_number, &flags, done));
+        let is_kept = kept.is_some();
+        let run = match kept {
+            Some(run) => run,
+            None => train(args, task, &launcher, run_number, flags)?,
+        };
+        if let (Some(record), Some(result), false) = (&mut record, &run.result, is_kept) {
+            record.add(run_number, DoneRun { result: result.clone(), seconds: run.seconds })?;
+        }
         let outcome = match &run.error {
             Some(error) => error.clone(),
             None => format!("validation {}, test {}, {:.1} s", number(run.valid()), number(run.test()), run.seconds),
         };
-        message!("run {run_number} of {num_runs}: {}: {outcome}", words(&run.flags));
+        let kept = if is_kept { "kept, " } else { "" };
+        message!("run {run_number} of {num_runs}: {}: {kept}{outcome}", words(&run.flags));
         runs.push(run);
     }
     let no_order = why_no_order(&metrics(&runs));
@@ -215,16 +243,41 @@ fn train(
     if output.status.code() == Some(i32::from(INTERRUPTED)) {
         bail!("interrupted in run {number}");
     }
-    Ok(match scores(task, &output) {
-        Ok(scores) => {
-            Run { number, flags, scores: Some(scores), model: outputs.model, seconds, error: None, over_seeds: None }
+    let mut run = Run::new(number, flags, seconds);
+    match scores(task, &output) {
+        Ok((scores, result)) => {
+            run.scores = Some(scores);
+            run.result = Some(result);
+            run.model = outputs.model;
         }
-        Err(error) => Run { number, flags, scores: None, model: None, seconds, error: Some(error), over_seeds: None },
-    })
+        Err(error) => run.error = Some(error),
+    }
+    Ok(run)
 }
 
-/// Returns the scores that a run has printed, or its error.
-fn scores(task: &TaskEntry, output: &Output) -> Result<Scores, String> {
+/// Returns a run that an earlier start of the sweep has completed; `None` if its metrics or its model are gone.
+fn completed(
+    args: &SweepArgs,
+    task: &TaskEntry,
+    number: usize,
+    flags: &[(String, String)],
+    done: &DoneRun,
+) -> Option<Run> {
+    let metrics = args.out.as_ref().map(|dir| dir.join(metrics_file(number)));
+    let outputs = RunOutputs::new(&words_of(args, flags), number, metrics.clone());
+    if metrics.iter().chain(&outputs.model).any(|file| !file.exists()) {
+        return None;
+    }
+    let scores = (task.scores_of)(&done.result)?.ok()?;
+    let mut run = Run::new(number, flags.to_vec(), done.seconds);
+    run.scores = Some(scores);
+    run.result = Some(done.result.clone());
+    run.model = outputs.model;
+    Some(run)
+}
+
+/// Returns the scores that a run has printed and the text of its result, or its error.
+fn scores(task: &TaskEntry, output: &Output) -> Result<(Scores, String), String> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let error = said.lines().find(|line| line.contains("error: "));
@@ -233,8 +286,11 @@ fn scores(task: &TaskEntry, output: &Output) -> Result<Scores, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     // A launcher puts the name of the rank before the line.
     let objects = text.lines().filter_map(|line| line.find('{').map(|start| &line[start..]));
-    let mut results = objects.filter_map(task.scores_of);
-    results.next_back().unwrap_or_else(|| Err("error: it printed no result".into()))
+    let mut results = objects.filter_map(|text| Some(((task.scores_of)(text)?, text)));
+    match results.next_back() {
+        Some((scores, text)) => Ok((scores?, text.to_owned())),
+        None => Err("error: it printed no result".into()),
+    }
 }
 
 fn words(flags: &[(String, String)]) -> String {

@@ -1,5 +1,6 @@
 //! The files of each run of a sweep.
 
+use super::record::RECORD_FILE;
 use crate::args::dialect::DIALECT;
 use crate::args::run::RunArgs;
 use crate::tasks::TaskCommand;
@@ -69,8 +70,11 @@ pub(super) fn metrics_file(number: usize) -> String {
     format!("run-{number}.jsonl")
 }
 
-/// Returns true for the name of the metrics of a run, and for the file of its flags.
-pub(super) fn is_metrics_file(name: &str) -> bool {
+/// Returns true for the name of the metrics of a run, for the file of its flags, and for the record of a sweep.
+pub(super) fn is_own_file(name: &str) -> bool {
+    if name == RECORD_FILE {
+        return true;
+    }
     let name = name.strip_suffix(".config.yaml").unwrap_or(name);
     let number = name.strip_prefix("run-").and_then(|rest| rest.strip_suffix(".jsonl"));
     number.and_then(|number| number.parse().ok()).is_some_and(|number| metrics_file(number) == name)

@@ -121,7 +121,7 @@ mod tests {
             judged_by_test: false,
         });
         let flags = [("lr", lr), ("seed", seed)].map(|(flag, value)| (flag.to_owned(), value.to_owned())).to_vec();
-        Run { number, flags, scores, model: None, seconds: 1.0, error: None, over_seeds: None }
+        Run { scores, ..Run::new(number, flags, 1.0) }
     }
 
     #[test]
