@@ -167,6 +167,18 @@ impl Stores {
         match self.0 {}
     }
 
+    pub fn are_complete_of_run(&self, url: &StoreUrl) -> bool {
+        match self.0 {}
+    }
+
+    pub fn remove_uploaded(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        match self.0 {}
+    }
+
+    pub fn forget_uploaded(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        match self.0 {}
+    }
+
     pub fn remove_if_output(&self, dir: &Path, url: &StoreUrl) -> Result<(), StoreError> {
         match self.0 {}
     }

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The length of the hexadecimal digits of a state.
 const STATE_LEN: usize = 16;
+/// The last line of the mark of outputs that are uploaded.
+const UPLOADED: &str = "\nuploaded";
 
 /// The local copies of a URL, and its local outputs.
 pub(crate) struct Copies {
@@ -150,15 +152,38 @@ impl Copies {
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(StoreError::local(&folder))
     }
 
+    /// Removes the outputs of a run, which are uploaded, and keeps their mark, by which a restarted attempt at the run finds that
+    /// nothing is left to do.
+    pub(crate) fn remove_uploaded(&self, url: &StoreUrl, run: &str) -> Result<(), StoreError> {
+        let output = self.output();
+        let mark = complete_mark(&output);
+        fs::write(&mark, format!("{url}\n{run}{UPLOADED}")).map_err(StoreError::local(&mark))?;
+        if output.exists() {
+            remove(&output).map_err(StoreError::local(output))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the mark of outputs that are uploaded, which a new run does not need.
+    pub(crate) fn forget_uploaded(&self) -> Result<(), StoreError> {
+        let mark = complete_mark(&self.output());
+        if fs::read_to_string(&mark).is_ok_and(|text| text.ends_with(UPLOADED)) {
+            self.remove_outputs()
+        } else {
+            Ok(())
+        }
+    }
+
     /// Returns true for complete outputs that were not uploaded.
     pub(crate) fn are_complete(&self) -> bool {
-        complete_mark(&self.output()).exists()
+        let mark = complete_mark(&self.output());
+        mark.exists() && !fs::read_to_string(&mark).is_ok_and(|text| text.ends_with(UPLOADED))
     }
 
     /// Returns the name of the run that has completed the outputs, if it has one.
     pub(crate) fn complete_of_run(&self) -> Option<String> {
         let text = fs::read_to_string(complete_mark(&self.output())).ok()?;
-        text.split_once('\n').map(|(_, run)| run.to_owned())
+        text.split('\n').nth(1).map(str::to_owned)
     }
 
     /// Removes the outputs, which are not complete or are uploaded. Their folder stays, since other processes of the job may
@@ -200,8 +225,8 @@ pub(crate) fn remove_if_output(dir: &Path, url: &StoreUrl) -> Result<(), StoreEr
     }
 }
 
-/// Returns the file beside outputs that exists if they are complete. It contains their URL, and on the next line the name of
-/// their run if it has one.
+/// Returns the file beside outputs that exists if they are complete. It contains their URL, on the next line the name of their
+/// run if it has one, and then a line once they are uploaded.
 fn complete_mark(output: &Path) -> PathBuf {
     with_ending(output, "+complete")
 }

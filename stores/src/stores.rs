@@ -293,8 +293,32 @@ impl Stores {
         Ok(path)
     }
 
-    /// Marks the local outputs for a URL as complete, before they are uploaded. From then on only [`Stores::remove_output`] and
-    /// [`Stores::remove_if_output`] remove them.
+    /// Returns true if an earlier attempt at this run has completed the local outputs for a URL, or has also uploaded them.
+    pub fn are_complete_of_run(&self, url: &StoreUrl) -> bool {
+        self.run.is_some() && self.copies(url).complete_of_run() == self.run
+    }
+
+    /// Removes the local outputs for a URL, which are uploaded. A restarted attempt at a run with a name finds that they were.
+    ///
+    /// # Errors
+    /// [`StoreError::Local`].
+    pub fn remove_uploaded(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        match &self.run {
+            Some(run) => self.copies(url).remove_uploaded(url, run),
+            None => self.copies(url).remove_outputs(),
+        }
+    }
+
+    /// Forgets that an earlier run has uploaded outputs to a URL.
+    ///
+    /// # Errors
+    /// [`StoreError::Local`].
+    pub fn forget_uploaded(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        self.copies(url).forget_uploaded()
+    }
+
+    /// Marks the local outputs for a URL as complete, before they are uploaded. From then on only [`Stores::remove_output`],
+    /// [`Stores::remove_uploaded`] and [`Stores::remove_if_output`] remove them.
     ///
     /// # Errors
     /// [`StoreError::Local`].

@@ -78,7 +78,7 @@ fn main() -> ExitCode {
 
 fn run(line: CommandLine<Cli>) -> anyhow::Result<ExitCode> {
     end_on_unreadable_pages().context("handle SIGBUS")?;
-    let Located { cli, words, outputs, copies } = located(line)?;
+    let Some(Located { cli, words, outputs, copies }) = located(line)? else { return Ok(ExitCode::SUCCESS) };
     let code = run_without_urls(&cli, words, &outputs)?;
     // The copies are in use until now.
     drop(copies);

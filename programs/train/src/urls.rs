@@ -82,14 +82,15 @@ struct Place {
     attempt: Attempt,
 }
 
-/// Fetches what the URLs on the command line name.
+/// Fetches what the URLs on the command line name. Returns `None` if an earlier attempt at the run has completed its files, which
+/// are uploaded now: nothing is left to do.
 ///
 /// # Errors
 /// URLs that cannot be read, or outputs that exist.
-pub(crate) fn located(line: CommandLine<Cli>) -> anyhow::Result<Located> {
+pub(crate) fn located(line: CommandLine<Cli>) -> anyhow::Result<Option<Located>> {
     if line.urls.is_empty() {
         let outputs = Outputs::default();
-        return Ok(Located { cli: line.args, words: None, outputs, copies: CopiesInUse::default() });
+        return Ok(Some(Located { cli: line.args, words: None, outputs, copies: CopiesInUse::default() }));
     }
     let flags = match &line.args.command {
         Command::Task(task) => task.args().flags(),
@@ -109,6 +110,11 @@ pub(crate) fn located(line: CommandLine<Cli>) -> anyhow::Result<Located> {
     let (inputs, given_outputs): (Vec<_>, Vec<_>) = line.urls.iter().partition(|given| INPUTS.contains(&&*given.id));
     for given in given_outputs {
         let url = StoreUrl::parse(&given.url)?;
+        if let Some(kind) = FolderKind::of(&line.args.command)
+            && has_finished(&url, kind, &place, &mut stores)?
+        {
+            return Ok(None);
+        }
         let (path, kind) = located_output(given, &url, &line.args.command, &flags, &place, &mut stores)?;
         outputs.outputs.push(Output { url, path: path.clone(), kind });
         paths.push((given.clone(), path));
@@ -129,7 +135,56 @@ pub(crate) fn located(line: CommandLine<Cli>) -> anyhow::Result<Located> {
     }
     let (cli, words) = line.with_paths(&paths).unwrap_or_else(|error| error.exit());
     // Threads of the requests must end before the ranks block their signals.
-    Ok(Located { cli, words: Some(words), outputs, copies: stores.into_copies() })
+    Ok(Some(Located { cli, words: Some(words), outputs, copies: stores.into_copies() }))
+}
+
+/// Returns true if an earlier attempt at this run has completed the files of this machine. Uploads them if that attempt could
+/// not.
+fn has_finished(url: &StoreUrl, kind: FolderKind, place: &Place, stores: &mut Stores) -> anyhow::Result<bool> {
+    if !place.attempt.is_restart() {
+        if place.uploads {
+            stores.forget_uploaded(url)?;
+        }
+        return Ok(false);
+    }
+    if !stores.are_complete_of_run(url) {
+        return Ok(false);
+    }
+    if place.uploads {
+        let path = stores.output(url, OutputRole::Continuing)?;
+        if path.exists() {
+            // The earlier attempt may have uploaded some of them.
+            let is_old: fn(&str) -> bool = if kind.replaces(place.node) { kind.is_output } else { |_| false };
+            stores.upload_folder(&path, url, None, Some(&is_old)).with_context(|| not_uploaded(url, &path))?;
+        }
+        stores.remove_uploaded(url)?;
+        say(&format!("{url} has the files of an earlier attempt at this run: nothing is left to do"));
+    }
+    Ok(true)
+}
+
+/// Describes complete outputs whose upload has failed.
+fn not_uploaded(url: &StoreUrl, path: &Path) -> String {
+    let folder = path.parent().unwrap_or(path).display();
+    let path = path.display();
+    format!("{path} is complete, but not uploaded: copy it to {url} by another program, and remove {folder}")
+}
+
+impl FolderKind {
+    /// Returns the kind of the folder that a command writes; `None` for commands that write none.
+    fn of(command: &Command) -> Option<Self> {
+        match command {
+            Command::Predict(args) => Some(Self { is_output: predict::is_output, overwrite: args.overwrite }),
+            Command::Sample(args) => Some(Self { is_output: sample::is_batch, overwrite: args.overwrite }),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the files of an earlier run are removed. The files of other machines, which a job on several machines has,
+    /// are no old ones.
+    fn replaces(self, node: Option<usize>) -> bool {
+        self.overwrite && node.is_none()
+    }
 }
 
 /// Returns true for the name of a file with the ids of nodes of a part.
@@ -175,10 +230,8 @@ fn located_output(
         }
         return Ok((stores.output(url, place.role(false))?, OutputKind::Checkpoints));
     }
-    let kind = match command {
-        Command::Predict(args) => FolderKind { is_output: predict::is_output, overwrite: args.overwrite },
-        Command::Sample(args) => FolderKind { is_output: sample::is_batch, overwrite: args.overwrite },
-        _ => bail!(UsageError(format!("--{}: this command takes a local path", given.id.replace('_', "-")))),
+    let Some(kind) = FolderKind::of(command) else {
+        bail!(UsageError(format!("--{}: this command takes a local path", given.id.replace('_', "-"))));
     };
     let has_old = stores.folder_if_any(url)?.is_some_and(|folder| folder.names().any(kind.is_output));
     if has_old && !kind.overwrite {
@@ -246,15 +299,12 @@ impl Outputs {
                     OutputKind::Folder(kind) => self.upload_folder(&mut stores, url, path, *kind),
                     _ => upload_model(&mut stores, url, path),
                 };
-                uploaded.with_context(|| {
-                    let folder = path.parent().unwrap_or(path).display();
-                    let path = path.display();
-                    format!(
-                        "{path} is complete, but not uploaded: copy it to {url} by another program, and remove {folder}"
-                    )
-                })?;
+                uploaded.with_context(|| not_uploaded(url, path))?;
             }
-            stores.remove_output(url)?;
+            match kind {
+                OutputKind::Folder(_) => stores.remove_uploaded(url)?,
+                OutputKind::Model | OutputKind::Checkpoints => stores.remove_output(url)?,
+            }
         }
         Ok(())
     }
@@ -266,10 +316,8 @@ impl Outputs {
         path: &Path,
         kind: FolderKind,
     ) -> Result<(), StoreError> {
-        let FolderKind { is_output, overwrite } = kind;
-        // The files of other machines are no old ones.
-        let replaces = overwrite && self.node.is_none();
-        stores.upload_folder(path, url, None, replaces.then_some(&is_output as &dyn Fn(&str) -> bool))
+        let is_replaced = kind.replaces(self.node).then_some(&kind.is_output as &dyn Fn(&str) -> bool);
+        stores.upload_folder(path, url, None, is_replaced)
     }
 }
 

@@ -330,3 +330,44 @@ fn machines_fetch_the_ids_of_all_parts_where_they_write_them() {
         }
     }
 }
+
+/// The upload of predictions may fail, or the job may be restarted after it.
+#[test]
+fn a_restarted_prediction_uploads_the_files_that_are_complete() {
+    let Some(server) = S3Server::start("a_restarted_prediction_uploads_the_files_that_are_complete") else { return };
+    let parts = fake_parts(2);
+    let parts = text(&parts.path);
+    let folder = Folder::new();
+    let cache = folder.join("cache");
+    let model = folder.join("model");
+    trained("node", Path::new(parts), &model, &["--num-epochs", "1"]);
+    let words = ["predict", "--dataset-root-dir", parts, "--load-model", text(&model), "--nproc-per-node", "2"];
+    let words = [&words[..], &["--format", "csv"]].concat();
+    let out = url("run/out");
+    for (restarts, name, is_refused) in [("0", "a", false), ("1", "a", false), ("1", "b", true), ("0", "a", true)] {
+        let mut command = train(&server, &cache, &[&words[..], &["--out", &out]].concat());
+        let output = run(command.env("EDGECUT_RUN_ID", name).env("EDGECUT_RESTART_COUNT", restarts));
+        assert_eq!(!output.status.success(), is_refused, "{restarts} {name}: {}", stderr(&output));
+        let is_done =
+            stderr(&output).contains("has the files of an earlier attempt at this run: nothing is left to do");
+        assert_eq!(is_done, restarts == "1" && name == "a", "{}", stderr(&output));
+    }
+    let files = names_below(&server, "run/out");
+    assert_eq!(files.len(), 2, "{files:?}");
+    // As if the store had failed after the first file.
+    let other = url("run/other");
+    let left = cache.join(format!("s3/{BUCKET}/run/other+out"));
+    std::fs::create_dir_all(left.join("other")).expect("a folder");
+    for name in &files {
+        std::fs::write(left.join("other").join(name), "complete").expect("a file");
+    }
+    std::fs::write(left.join("other+complete"), format!("{other}\na")).expect("the mark");
+    server.put(&format!("run/other/{}", files[0]), b"cut");
+    let mut command = train(&server, &cache, &[&words[..], &["--out", &other]].concat());
+    let output = run(command.env("EDGECUT_RUN_ID", "a").env("EDGECUT_RESTART_COUNT", "2"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    for name in &files {
+        assert_eq!(server.get(&format!("run/other/{name}")).as_deref(), Some(b"complete".as_slice()));
+    }
+    assert!(!left.join("other").exists());
+}
