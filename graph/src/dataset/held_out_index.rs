@@ -15,10 +15,10 @@ pub(super) const SAME: u8 = 1;
 pub(super) const MIRRORED: u8 = 2;
 /// Mark of a held-out edge whose reverse is a training edge of the declared reverse type.
 pub(super) const IN_REVERSE_TYPE: u8 = 4;
-/// Mark of a held-out edge whose reverse is a training edge of another type in the opposite direction.
-pub(super) const IN_OPPOSITE_TYPE: u8 = 16;
 /// Mark of the first held-out edge of a pair of nodes that a training edge joins at another time.
 const AT_OTHER_TIME: u8 = 8;
+/// Mark of a held-out edge whose reverse is a training edge of another type in the opposite direction.
+pub(super) const IN_OPPOSITE_TYPE: u8 = 16;
 
 /// The held-out edges of one type, for lookups from many threads. It takes 27 to 29 bytes per held-out edge, regardless
 /// of the number of training edges.

@@ -65,16 +65,20 @@ pub(crate) struct Reporter {
     profile: Option<BatchProfile>,
 }
 
+/// A run to report.
+pub(crate) struct ReportedRun<'a> {
+    pub(crate) args: &'a RunArgs,
+    pub(crate) num_epochs: u64,
+    /// True if a saved model has embeddings.
+    pub(crate) has_embeddings: bool,
+    /// The lines of the metrics file that a run that resumes keeps.
+    pub(crate) kept: Option<KeptLines>,
+}
+
 impl Reporter {
-    /// Opens and checks the files that the run writes to. Every rank calls it. `has_embeddings` is true if a saved
-    /// model has embeddings. `kept` are the lines that a run that resumes keeps.
-    pub(crate) fn new(
-        run: &RunArgs,
-        num_epochs: u64,
-        rank: &Rank,
-        (has_embeddings, kept): (bool, Option<KeptLines>),
-        world: &mut ProcessGroup,
-    ) -> anyhow::Result<Self> {
+    /// Opens and checks the files that the run writes to. Every rank calls it.
+    pub(crate) fn new(reported: ReportedRun<'_>, rank: &Rank, world: &mut ProcessGroup) -> anyhow::Result<Self> {
+        let ReportedRun { args: run, num_epochs, has_embeddings, kept } = reported;
         let args = &run.output;
         let is_first = rank.rank == 0;
         if is_first {

@@ -9,7 +9,7 @@ use crate::job::command::{JobCommand, JobFlags};
 use crate::job::device::of_rank;
 use crate::job::process_role::Rank;
 use crate::job::{num_workers, reported_once};
-use crate::progress::reporter::{Reporter, TaskReporter};
+use crate::progress::reporter::{ReportedRun, Reporter, TaskReporter};
 use crate::progress::run_facts::{RunFacts, RunNames};
 use crate::saved_model::SavedModel;
 use crate::settings::given_flags::GivenFlags;
@@ -155,8 +155,13 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
         saved = Some(SavedModel::read(path, precision, new_embeddings, job.world)?);
     }
     let open = saved.as_ref().map(|saved| T::open::<B>(saved, device)).transpose()?;
-    let kept = run.checkpoints.kept_lines(checkpoints);
-    let mut reporter = Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept), job.world)?;
+    let reported = ReportedRun {
+        args: run,
+        num_epochs: fit.num_epochs,
+        has_embeddings: has_embeddings || adds_embeddings,
+        kept: run.checkpoints.kept_lines(checkpoints),
+    };
+    let mut reporter = Reporter::new(reported, rank, job.world)?;
     let names = RunNames { run: reporter.run_name(), checkpoints: checkpoints.map(Checkpoints::group) };
     let about_run = RunFacts::new(job.cluster, names, &facts, classes.as_deref());
     reporter.line("run", about_run)?;
