@@ -44,6 +44,20 @@ impl MetricsFile {
         Ok(Self { file, path: path.to_owned(), kept, _lock: lock })
     }
 
+    /// Returns a note if the file lacks lines of the first `epochs`, which were before the checkpoint. Lines of another run in it
+    /// are gone. Devices and pipes have no note.
+    pub(crate) fn lack_of(&self, epochs: u64) -> Option<String> {
+        let kept = self.kept.matches("\"event\":\"epoch\"").count() as u64;
+        if kept >= epochs || !self.path.is_file() {
+            return None;
+        }
+        Some(format!(
+            "note: --metrics {} has lines of {kept} of the {epochs} epochs before the checkpoint, as after a continuation \
+             without this file: its reports lack the other epochs",
+            self.path.display()
+        ))
+    }
+
     /// Writes one line.
     pub(crate) fn write(&mut self, line: &Map<String, Value>) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(line).context("write metrics as JSON")?;

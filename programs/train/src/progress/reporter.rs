@@ -116,6 +116,9 @@ impl Reporter {
         }
         let status = args.metrics_port.map(|port| serve_metrics(port, rank, monitor.clone())).transpose()?;
         let progress = Progress::new(&run.job, rank.rank, num_epochs, monitor.clone());
+        if let Some(note) = metrics.as_ref().and_then(|metrics| metrics.lack_of(kept_epochs)) {
+            progress.say(&note);
+        }
         let json = args.json;
         Ok(Self {
             is_first,

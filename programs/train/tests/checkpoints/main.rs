@@ -133,6 +133,30 @@ fn more_epochs_continue_a_finished_run_and_a_restarted_attempt_resumes() {
 }
 
 #[test]
+fn a_continuation_without_the_metrics_file_has_a_note_later() {
+    let parts = fake_parts(1);
+    let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "64"];
+    let training = Training::new(&["node"], Some(&parts.path), &flags);
+    let metrics = training.path("metrics");
+    let elsewhere = training.path("elsewhere");
+    // Of a flag that is given twice, the last one counts.
+    for (epochs, file, noted) in [
+        ("1", &metrics, None),
+        ("2", &metrics, None),
+        ("3", &elsewhere, Some("elsewhere has lines of 0 of the 2 epochs before the checkpoint")),
+        ("4", &metrics, Some("metrics has lines of 0 of the 3 epochs before the checkpoint")),
+        ("5", &metrics, Some("metrics has lines of 1 of the 4 epochs before the checkpoint")),
+    ] {
+        let output = run(training.stored(&["--num-epochs", epochs, "--resume"]).arg("--metrics").arg(file));
+        let text = stderr(&output);
+        assert!(output.status.success(), "{text}");
+        let notes: Vec<&str> = text.lines().filter(|line| line.contains(" has lines of ")).collect();
+        assert_eq!(notes.len(), usize::from(noted.is_some()), "{text}");
+        assert!(noted.is_none_or(|noted| notes[0].contains(noted)), "{text}");
+    }
+}
+
+#[test]
 fn another_run_and_damaged_files_are_refused() {
     let parts_1 = fake_parts(1);
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "64", "--keep", "3"];
