@@ -4,7 +4,7 @@
 
 use crate::TableError;
 use crate::ids::{Id, IdMap, Inserted, canonical_number};
-use crate::table::{IdCells, ParquetRows, file_rows, id_cells};
+use crate::table::{IdCells, NoIds, ParquetRows, file_rows, id_cells};
 use std::fs::File;
 use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
@@ -57,7 +57,10 @@ impl IdList {
         while let Some(batch) = file.next()? {
             let mut cells = Vec::with_capacity(columns.len());
             for column in batch.columns() {
-                cells.push(id_cells(column).map_err(|why| TableError::file(path, why))?);
+                cells.push(id_cells(column).map_err(|NoIds { row, why }| {
+                    let row = row.map_or_else(String::new, |row| format!("row {}: ", num_rows + row + 1));
+                    TableError::file(path, format!("{row}{why}"))
+                })?);
             }
             // Only in a file with one column is a row without an id a blank line.
             let may_be_blank = file.is_csv && file.num_columns == 1;

@@ -342,7 +342,7 @@ const CASES: &[(&str, Change, &str)] = &[
             columns[0].1 = x;
             columns
         }),
-        "nodes.parquet: column id: its type is Float64, but ids are texts or whole numbers, and 2.5 is not a whole number. \
+        "nodes.parquet: row 2: column id: its type is Float64, but ids are texts or whole numbers, and 2.5 is not a whole number. \
          Convert the column, for example with pandas: table[column] = table[column].astype(str)",
     ),
     (

@@ -220,7 +220,7 @@ fn find_ends(
             let mut found = [Vec::new(), Vec::new()];
             let mut cells = Vec::with_capacity(2);
             for (column, name) in distinct(&batch.columns, &columns) {
-                cells.push(id_cells(column).map_err(|why| batch.wrong_column(name, why))?);
+                cells.push(id_cells(column).map_err(|why| batch.no_ids(name, &why))?);
             }
             let nodes = [0, 1].map(|end| cells[end].find_in(ends.ids[end]));
             found.iter_mut().for_each(|found| found.reserve(batch.num_rows));
@@ -336,7 +336,7 @@ fn collect_ids_of_end(
     let opened = context.open(&table.at, &table.source)?;
     let map = |_, mut rows: Rows, results: &Results<_>| {
         while let Some(batch) = rows.next()? {
-            results.push(id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?)?;
+            results.push(id_cells(&batch.columns[0]).map_err(|why| batch.no_ids(column, &why))?)?;
         }
         Ok(())
     };

@@ -310,7 +310,7 @@ pub(super) fn insert_ids<'t>(
     let columns = [column.to_owned()];
     let read = |_, mut rows: Rows<'t>, results: &Results<_>| {
         while let Some(batch) = rows.next()? {
-            let cells = id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?;
+            let cells = id_cells(&batch.columns[0]).map_err(|why| batch.no_ids(column, &why))?;
             results.push((cells, batch))?;
         }
         Ok(())

@@ -191,7 +191,7 @@ impl PartOfType<'_> {
         let mut expected: Vec<IdCells> = Vec::new();
         let read = |_, mut rows: Rows, results: &Results<IdCells>| {
             while let Some(batch) = rows.next()? {
-                results.push(id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column("id", why))?)?;
+                results.push(id_cells(&batch.columns[0]).map_err(|why| batch.no_ids("id", &why))?)?;
             }
             Ok(())
         };
@@ -206,7 +206,7 @@ impl PartOfType<'_> {
         let columns = [column.to_owned()];
         let of_table = |_, mut rows: Rows<'_>, results: &Results<(IdCells, String)>| {
             while let Some(batch) = rows.next()? {
-                let cells = id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?;
+                let cells = id_cells(&batch.columns[0]).map_err(|why| batch.no_ids(column, &why))?;
                 results.push((cells, batch.place(0)))?;
             }
             Ok(())

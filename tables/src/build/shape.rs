@@ -247,7 +247,7 @@ fn sample(table: &Table, spec: &Spec, saved: Option<&SavedType>) -> Result<Sampl
 fn id_bytes(table: &Table, column: &str) -> Result<u64, TableError> {
     let mut ids = IdMap::new();
     let num_rows = table.sample(&[column.to_owned()], |batch| {
-        let cells: IdCells = id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?;
+        let cells: IdCells = id_cells(&batch.columns[0]).map_err(|why| batch.no_ids(column, &why))?;
         (0..cells.len()).filter_map(|row| cells.id(row)).for_each(|id| {
             ids.insert(id);
         });

@@ -130,7 +130,7 @@ fn read_parquet(
         while let Some(batch) = table_rows.next()? {
             let mut cells = Vec::with_capacity(width);
             for (column, name) in batch.columns.iter().zip(columns) {
-                cells.push(id_cells(column).map_err(|why| batch.wrong_column(name, why))?);
+                cells.push(id_cells(column).map_err(|why| batch.no_ids(name, &why))?);
             }
             for row in 0..batch.num_rows {
                 let ids: Option<Vec<OwnedId>> = cells.iter().map(|cells| owned(cells, row)).collect();

@@ -266,7 +266,7 @@ fn read_removed(
         while let Some(batch) = rows.next()? {
             let mut cells = Vec::with_capacity(columns.len());
             for (column, name) in batch.columns.iter().zip(columns) {
-                cells.push(id_cells(column).map_err(|why| batch.wrong_column(name, why))?);
+                cells.push(id_cells(column).map_err(|why| batch.no_ids(name, &why))?);
             }
             let mut bad = BadInPiece::default();
             let mut found = Vec::with_capacity(batch.num_rows);

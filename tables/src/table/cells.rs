@@ -11,6 +11,9 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::nullif::nullif;
 use arrow_select::take::take;
 
+/// The limit of whole numbers that are floats.
+const MAX_WHOLE_FLOAT: f64 = 9e15;
+
 /// The ids of a column. Null is an id that is missing.
 pub(crate) enum IdCells {
     /// Numbers.
@@ -58,12 +61,26 @@ impl IdCells {
     }
 }
 
+/// The reason why a column holds no ids.
+#[derive(Debug)]
+pub(crate) struct NoIds {
+    /// The first row that is no id, if the values decide.
+    pub(crate) row: Option<usize>,
+    pub(crate) why: String,
+}
+
+impl From<String> for NoIds {
+    fn from(why: String) -> Self {
+        Self { row: None, why }
+    }
+}
+
 /// Converts a column of ids. Texts that are all the decimal form of a number become numbers, so that ids are the same
 /// in CSV and in Parquet.
 ///
 /// # Errors
 /// Fails for a type that holds no ids.
-pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
+pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, NoIds> {
     let data_type = array.data_type();
     if let Some(cells) = coded_cells(array)? {
         return Ok(cells);
@@ -81,15 +98,16 @@ pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
         return whole_ids(array).map(IdCells::Numbers);
     }
     if !data_type.is_integer() {
-        return Err(format!(
+        let why = format!(
             "its type is {data_type}, but ids are texts or whole numbers. Convert the column, for example with pandas: \
              table[column] = table[column].astype(str)"
-        ));
+        );
+        return Err(why.into());
     }
     let largest = (*data_type == DataType::UInt64)
         .then(|| array.as_primitive::<UInt64Type>().iter().flatten().max().unwrap_or(0));
     if largest.is_some_and(|largest| largest > i64::MAX as u64) {
-        return as_texts(array).map(IdCells::Texts);
+        return Ok(IdCells::Texts(as_texts(array)?));
     }
     let numbers = cast_to(array, &DataType::Int64)?;
     Ok(IdCells::Numbers(numbers.as_primitive::<Int64Type>().clone()))
@@ -135,18 +153,19 @@ fn is_whole_decimal(data_type: &DataType) -> bool {
 ///
 /// # Errors
 /// Fails for a number with a fraction, or one that is so large that floats do not tell it from its neighbors.
-fn whole_ids(array: &ArrayRef) -> Result<Int64Array, String> {
+fn whole_ids(array: &ArrayRef) -> Result<Int64Array, NoIds> {
     let floats = cast_to(array, &DataType::Float64)?;
     let mut numbers = Vec::with_capacity(array.len());
-    for float in floats.as_primitive::<Float64Type>() {
+    for (row, float) in floats.as_primitive::<Float64Type>().iter().enumerate() {
         match float.map(whole_float).transpose() {
             Ok(number) => numbers.push(number),
             Err(why) => {
-                return Err(format!(
+                let why = format!(
                     "its type is {}, but ids are texts or whole numbers, and {why}. Convert the column, for example with \
                      pandas: table[column] = table[column].astype(str)",
                     array.data_type()
-                ));
+                );
+                return Err(NoIds { row: Some(row), why });
             }
         }
     }
@@ -264,6 +283,10 @@ pub(crate) fn whole_text(text: &str) -> Result<i64, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }
+    // More digits than 64 bits have.
+    if text.parse::<i128>().is_ok() {
+        return Err(format!("{text} is too large: whole numbers are from {} to {}", i64::MIN, i64::MAX));
+    }
     match text.parse::<f64>() {
         Ok(float) => whole_float(float),
         Err(_) => Err(format!("{text:?} is not a whole number")),
@@ -297,10 +320,13 @@ fn signed(number: u64) -> Result<i64, String> {
 }
 
 fn whole_float(float: f64) -> Result<i64, String> {
-    if float.fract() == 0.0 && float.abs() < 9e15 {
+    if float.fract() != 0.0 || !float.is_finite() {
+        return Err(format!("{float} is not a whole number"));
+    }
+    if float.abs() < MAX_WHOLE_FLOAT {
         return Ok(float as i64);
     }
-    Err(format!("{float} is not a whole number"))
+    Err(format!("{float} is too large: floats tell whole numbers from their neighbors up to {MAX_WHOLE_FLOAT}"))
 }
 
 /// Returns the number of a text, `Some(None)` for null, and `None` for another text.
@@ -333,7 +359,7 @@ mod tests {
     use crate::ids::Inserted;
     use crate::table::times::{TimeForm, time_cells};
     use arrow_array::types::Int32Type;
-    use arrow_array::{BinaryArray, DictionaryArray};
+    use arrow_array::{BinaryArray, DictionaryArray, Float64Array};
     use std::sync::Arc;
 
     /// Checks that a dictionary has the ids of a plain column, and returns true if its texts are looked up once.
@@ -369,6 +395,15 @@ mod tests {
             assert_eq!(bad.len(), num_bad);
             let last = &bad[num_bad - 1];
             assert!(last.row == 2 && !last.is_missing && last.why.starts_with(why), "{}", last.why);
+        }
+        // Other types with such numbers.
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![3.0, 1e16]));
+        let no_ids = id_cells(&floats).err().expect("no ids");
+        assert!(no_ids.row == Some(1) && no_ids.why.contains("10000000000000000 is too large"), "{}", no_ids.why);
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["3", "-9223372036854775809"]));
+        for array in [floats, texts] {
+            let (_, bad) = whole_numbers(&array, Some(-1)).expect("whole numbers");
+            assert!(bad.len() == 1 && bad[0].row == 1 && bad[0].why.contains(" is too large: "), "{}", bad[0].why);
         }
         let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![&b"text"[..], &[0xff, 0xfe]]));
         assert!(text_cells(&bytes).is_err());

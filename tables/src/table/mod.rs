@@ -14,7 +14,7 @@ mod source;
 mod times;
 
 pub(crate) use self::parquet::ParquetRows;
-pub(crate) use cells::{IdCells, id_cells, number_form, only_numbers, text_cells, whole_numbers, whole_text};
+pub(crate) use cells::{IdCells, NoIds, id_cells, number_form, only_numbers, text_cells, whole_numbers, whole_text};
 pub(crate) use files::paths;
 pub(crate) use id_file::file_rows;
 pub(crate) use missing::{MissingValues, NaValues, is_text};

@@ -3,6 +3,7 @@
 //! Invariant: memory does not grow with the size of a file. A piece hands its results over in batches of about a
 //! megabyte, and few of them wait.
 
+use super::cells::NoIds;
 use super::csv::{BUFFER_BYTES, CsvRows, header};
 use super::files::{FolderColumn, FoundFile, misordered, natural_positions, resolve};
 use super::missing::{MissingInPiece, MissingValues, NaValues};
@@ -360,6 +361,15 @@ impl Batch<'_> {
     /// Creates the error of a row that is not dropped.
     pub(crate) fn wrong_value(&self, row: usize, why: impl AsRef<str>) -> TableError {
         TableError::file(self.path, format!("row {}: {}", self.first_row + row as u64 + 1, why.as_ref()))
+    }
+
+    /// Creates the error of a column that holds no ids.
+    pub(crate) fn no_ids(&self, column: &str, no_ids: &NoIds) -> TableError {
+        let why = format!("column {column}: {}", no_ids.why);
+        match no_ids.row {
+            Some(row) => self.wrong_value(row, why),
+            None => TableError::file(self.path, why),
+        }
     }
 
     /// Creates the error of a column.
