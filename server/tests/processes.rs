@@ -4,7 +4,7 @@ use edgecut_cluster::{Cluster, ServiceConfig};
 use edgecut_dist_sampler::{BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleSeeds};
 use edgecut_dist_sampler::{SamplerConfig, ServerList};
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{DiskPartId, FeatureDtype, NodeTypeId, Part};
+use edgecut_graph::{DiskPartId, FeatureDtype, Features, META_FILE, Meta, NodeTypeId, Part, write_built_features};
 use edgecut_partition::{PartitionOptions, partition};
 use edgecut_testing::{BUCKET, Process, S3Server, free_ports, unplace};
 use nix::sys::signal::{Signal, kill};
@@ -340,6 +340,57 @@ fn features_are_converted_on_all_servers_alike() {
     };
     let error = edgecut_cluster::with_causes(&error);
     assert!(error.contains("or their features in different types"), "{error}");
+}
+
+/// Describes the features of a part as built after it, as `partition-graph --defer-features` does.
+fn defer_features(parts: &Path) {
+    let path = parts.join(META_FILE);
+    let text = std::fs::read(&path).expect("META.json");
+    let mut meta: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    meta["node_types"][0]["has_deferred_features"] = true.into();
+    meta["files"].as_object_mut().expect("files").retain(|name, _| !name.ends_with("/features.npy"));
+    std::fs::write(&path, meta.to_string()).expect("META.json");
+}
+
+/// Builds features of equal values for the only part, as `partition-graph features` does.
+fn build_features(parts: &Path, value: f32) {
+    let meta = Meta::read(parts).expect("META.json");
+    let of_type = &meta.node_types[0];
+    let values = vec![value; of_type.book.num_nodes() * of_type.feature_dim];
+    let features = Features::F32 { values: values.into(), dim: of_type.feature_dim };
+    write_built_features(parts, DiskPartId(0), NodeTypeId(0), &meta, &features).expect("features");
+}
+
+/// Features that are built after the parts are not in META.json, by which clients know the data of a server.
+#[test]
+fn a_server_that_restarts_with_other_features_is_refused_by_its_clients() {
+    let parts = Parts::new(1);
+    defer_features(&parts.path());
+    build_features(&parts.path(), 1.0);
+    let ports = free_ports(2);
+    let list = list_of(&ports[..1]);
+    let mut running = server(&parts.path(), &list, 0, ports[1]);
+    wait_until_ready(ports[1]);
+    let (_cluster, graph) = connect(&list);
+    let expected = sample(&graph, 5).expect("batches");
+    // The same features are built again, and then others.
+    for (value, is_served) in [(1.0, true), (2.0, false)] {
+        signal(&running, Signal::SIGTERM);
+        end(&mut running);
+        build_features(&parts.path(), value);
+        running = server(&parts.path(), &list, 0, ports[1]);
+        wait_until_ready(ports[1]);
+        if is_served {
+            wait_until("batches", || sample(&graph, 5) == Ok(expected));
+        } else {
+            wait_until("a refusal", || {
+                sample(&graph, 5).expect_err("other features").contains("has reached server 0 of other data")
+            });
+        }
+    }
+    // A new client takes them.
+    let (_cluster, graph) = connect(&list);
+    assert_eq!(sample(&graph, 5), Ok(expected));
 }
 
 #[test]

@@ -69,6 +69,37 @@ fn a_run_that_cannot_read_its_model_keeps_the_metrics_of_an_earlier_run() {
 }
 
 #[test]
+fn a_metrics_file_has_the_lines_of_one_run() {
+    let parts = fake_parts(1);
+    let metrics = parts.path.with_file_name("metrics.jsonl");
+    // The attempt of each epoch. A run whose first attempt has written nothing is restarted in the file of
+    // another one, and so is a run without a name.
+    for (restarts, name, expected) in [
+        ("0", Some("first"), &[0, 0][..]),
+        ("1", Some("second"), &[1, 1]),
+        ("2", Some("second"), &[1, 1, 2, 2]),
+        ("3", None, &[3, 3]),
+        ("4", None, &[4, 4]),
+        ("1", Some("first"), &[1, 1]),
+    ] {
+        let mut command = node(&parts.path);
+        command.args(["--num-epochs", "2", "--metrics"]).arg(&metrics).env("EDGECUT_RESTART_COUNT", restarts);
+        if let Some(name) = name {
+            command.env("EDGECUT_RUN_ID", name);
+        }
+        succeeded(run(&mut command));
+        let lines = metrics_lines(&metrics).into_iter().filter(|line| line["event"] == "epoch");
+        let attempts: Vec<u64> = lines.filter_map(|line| line["attempt"].as_u64()).collect();
+        assert_eq!(attempts, expected, "{restarts} {name:?}");
+        let text = std::fs::read_to_string(&metrics).expect("the metrics");
+        for line in text.lines() {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            assert!(line["event"] != "run" || line["run"].as_str() == name, "{text}");
+        }
+    }
+}
+
+#[test]
 fn runs_of_torchrun_without_a_name_are_different_runs() {
     let parts = fake_parts(1);
     let model = parts.path.with_file_name("model.safetensors");
