@@ -350,6 +350,8 @@ fn time_of_text(text: &str, form: &TimeForm) -> Result<(i64, TimeUnit), String> 
     };
     match iso_8601(text) {
         Some(time) => typed(nanoseconds_of(&time), text),
+        // A number that is too large.
+        None if text.parse::<i128>().is_ok() => Err(why),
         None => {
             Err(format!("{why}, or a date or time of ISO 8601; the key format can give its form, and epoch its unit"))
         }
