@@ -20,6 +20,7 @@
 
 mod backends;
 mod batch_input;
+mod batch_norm_sums;
 pub mod checkpoint;
 pub mod cluster_plan;
 mod drop_edges;

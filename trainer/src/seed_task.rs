@@ -99,6 +99,7 @@ macro_rules! of_training_config {
             let training = &setup.config.training;
             let mut model = setup.model_config$(.$network)?.init(training.fit.seed, setup.device)?;
             model.set_precision(training.step.precision);
+            model.set_batch_norm_sync(training.batch_norm_sync(setup.world)?);
             Ok(model)
         }
     };

@@ -2,7 +2,7 @@
 
 use crate::gradient_sum::GradientSum;
 use crate::loss::AnyLoss;
-use edgecut_gnn::ops::Precision;
+use edgecut_gnn::ops::{BatchNormSync, Precision};
 
 /// The options of a training step over all ranks. The default is products in `f32` and sums over TCP.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,9 @@ pub struct StepOptions {
     pub precision: Precision,
     /// The way in which gradients are summed over the ranks.
     pub gradient_sum: GradientSum,
+    /// The exchange between the batch normalizations of all ranks, which [`join_batch_norm`](Self::join_batch_norm) makes
+    /// for a training with `sync_batch_norm`. The training functions of this crate set it in the model.
+    pub batch_norm: Option<BatchNormSync>,
     /// The loss of nodes and of whole graphs; links have a loss of their own. `None` is the default loss of the targets: the
     /// cross entropy for classes. A step outside of the training functions of this crate needs a loss for other targets.
     pub loss: Option<AnyLoss>,

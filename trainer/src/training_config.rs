@@ -1,6 +1,7 @@
 //! Settings of a model and of its training.
 
 use crate::batch_input::{BatchOptions, gcn_fault};
+use crate::batch_norm_sums::check_sync_batch_norm;
 use crate::drop_edges::DropEdges;
 use crate::embeddings::check_start;
 use crate::error::{ModelError, TrainError};
@@ -11,9 +12,11 @@ use crate::memory::device_memory::DeviceMemory;
 use crate::model_file::NewEmbeddings;
 use crate::models::{ConvKind, GraphSchema, NetworkConfig, NetworkOutput, NodeEmbedding, Readout, SageSettings};
 use crate::step_options::StepOptions;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{Fanout, NodeFields, NumNeighbors, SamplerConfig, TimeAttr};
 use edgecut_gnn::nn::RelationAggregation;
+use edgecut_gnn::ops::BatchNormSync;
 use edgecut_graph::Meta;
 use edgecut_settings::{Flag, at_least_1, below_1, not_negative, settings};
 
@@ -31,9 +34,13 @@ settings! {
         pub residual: bool = false => Flag::switch();
         /// Apply layer normalization to the input of each layer, except to the features
         pub layer_norm: bool = false => Flag::switch();
-        /// Apply batch normalization to the output of each layer, except to classes and numbers. Each process normalizes over
-        /// its own batches, and running statistics are averaged over the processes before each evaluation
+        /// Apply batch normalization to the output of each layer, except to classes and numbers. Without --sync-batch-norm,
+        /// each process normalizes over its own batches, and running statistics are averaged over the processes before each
+        /// evaluation
         pub batch_norm: bool = false => Flag::switch();
+        /// Normalize over the batches of all processes together (SyncBatchNorm), so that training with --batch-norm does not
+        /// depend on the number of processes. In each step, each layer exchanges two values per column, forward and backward
+        pub sync_batch_norm: bool = false => Flag::switch().aliases(&["sync-batchnorm"]).training_only();
         /// Node representations that the output layer reads [default: last]
         pub readout: Option<Readout> = None => Flag::new("READOUT");
         /// Add a dense layer from the features to --hidden-channels before the first convolution, and a dense layer to the
@@ -108,6 +115,14 @@ impl TrainingConfig {
         BatchOptions { for_training, precision: self.device_memory.precision, drop_edges, ..options }
     }
 
+    /// Returns the exchange between the batch normalizations of all ranks, if a training has it.
+    ///
+    /// # Errors
+    /// [`ModelError::Settings`] without a connection to the other ranks.
+    pub(crate) fn batch_norm_sync(&self, world: &ProcessGroup) -> Result<Option<&BatchNormSync>, ModelError> {
+        self.step.batch_norm_sync(self.sync_batch_norm, world)
+    }
+
     /// Returns the learning rate of the embeddings.
     pub(crate) fn embedding_lr(&self) -> f64 {
         self.embedding_lr.unwrap_or(self.fit.lr)
@@ -119,6 +134,7 @@ impl TrainingConfig {
     /// [`ModelError`] if an edge type lacks features that the model needs, or for settings that contradict each other.
     pub(crate) fn schema(&self, meta: &Meta) -> Result<GraphSchema, ModelError> {
         let sampler = &self.sampler;
+        check_sync_batch_norm(self.sync_batch_norm, self.batch_norm)?;
         check_start(self.new_embeddings, sampler)?;
         let fault = gcn_fault(sampler.temporal.is_some(), sampler.isolated, sampler.weighted);
         if let Some(what) = fault.filter(|_| self.kind.needs_gcn_norm()) {

@@ -22,11 +22,28 @@ pub(super) fn forward<T: Real>(
     x: &[T],
     gamma: &[T],
     beta: &[T],
-    BatchNormalization { epsilon, activation }: BatchNormalization,
+    normalization: BatchNormalization,
 ) -> (Vec<T>, Vec<T>) {
+    let statistics = statistics(x, gamma.len());
+    let output = normalize(x, gamma, beta, &statistics, normalization);
+    (output, statistics)
+}
+
+/// Returns the statistics of rows: means, then biased variances.
+pub(super) fn statistics<T: Real>(x: &[T], channels: usize) -> Vec<T> {
+    mean_and_variance(x, x.len() / channels.max(1), channels)
+}
+
+/// Returns the output for the given statistics: means, then variances.
+pub(super) fn normalize<T: Real>(
+    x: &[T],
+    gamma: &[T],
+    beta: &[T],
+    statistics: &[T],
+    BatchNormalization { epsilon, activation }: BatchNormalization,
+) -> Vec<T> {
     let channels = gamma.len();
     let rows = x.len() / channels.max(1);
-    let statistics = mean_and_variance(x, rows, channels);
     let (mean, variance) = statistics.split_at(channels);
     let scales: Vec<T> =
         gamma.iter().zip(inverse_deviations(variance, epsilon)).map(|(&g, inverse)| g * inverse).collect();
@@ -46,8 +63,7 @@ pub(super) fn forward<T: Real>(
         });
     };
     // SAFETY: `fill` initialises every row with zeros first.
-    let output = unsafe { vec_from_rows(rows, channels, CHUNK_ROWS, fill) };
-    (output, statistics)
+    unsafe { vec_from_rows(rows, channels, CHUNK_ROWS, fill) }
 }
 
 /// The values that the forward pass keeps for the backward pass.
@@ -60,53 +76,82 @@ pub(super) struct Saved<'a, T> {
     pub(super) statistics: &'a [T],
 }
 
+impl<T: Real> Saved<'_, T> {
+    fn num_rows(&self) -> usize {
+        self.x.len() / self.gamma.len().max(1)
+    }
+
+    /// Writes the gradient of the normalised values (before the activation) of a range of elements to `scratch`.
+    #[inline(always)]
+    fn before_activation(&self, grad: &[T], activation: Activation, range: Range<usize>, scratch: &mut Vec<T>) {
+        match activation {
+            Activation::Identity => {
+                scratch.clear();
+                scratch.extend_from_slice(&grad[range]);
+            }
+            Activation::Relu(mask) => before_relu(&grad[range.clone()], &self.output[range], mask.scale(), scratch),
+        }
+    }
+}
+
 /// Returns the gradients of `x`, gamma and beta from the gradient of the output.
-pub(super) fn backward<T: Real>(
+pub(super) fn backward<T: Real>(saved: Saved<'_, T>, grad: &[T], normalization: BatchNormalization) -> [Vec<T>; 3] {
+    let sums = gradient_sums(saved, grad, normalization);
+    let per_row = T::reciprocal(saved.num_rows().max(1) as u32);
+    let means: Vec<T> = sums.iter().map(|&sum| sum * per_row).collect();
+    let x = gradient_of_rows(saved, grad, &means, normalization);
+    let (of_beta, of_gamma) = sums.split_at(saved.gamma.len());
+    [x, of_gamma.to_vec(), of_beta.to_vec()]
+}
+
+/// Returns the column sums of the gradient before the activation (the gradient of beta), then the sums of this gradient
+/// times the normalised input (the gradient of gamma).
+pub(super) fn gradient_sums<T: Real>(
     saved: Saved<'_, T>,
     grad: &[T],
     BatchNormalization { epsilon, activation }: BatchNormalization,
-) -> [Vec<T>; 3] {
+) -> Vec<T> {
     let channels = saved.gamma.len();
-    let rows = saved.x.len() / channels.max(1);
     let (mean, variance) = saved.statistics.split_at(channels);
     let inverses = inverse_deviations(variance, epsilon);
-    // Writes the gradient of the normalised values (before the activation) of a range of elements to `scratch`.
-    let before = |range: Range<usize>, scratch: &mut Vec<T>| match activation {
-        Activation::Identity => {
-            scratch.clear();
-            scratch.extend_from_slice(&grad[range]);
-        }
-        Activation::Relu(mask) => before_relu(&grad[range.clone()], &saved.output[range], mask.scale(), scratch),
-    };
-    // The column sums of the gradient (the gradient of beta), then those of the gradient times the normalised input
-    // (the gradient of gamma).
-    let sums = sum_chunks(rows, channels, 2 * channels, |range, sums: &mut [T]| {
-        let mut grad = Vec::new();
-        before(range.clone(), &mut grad);
+    sum_chunks(saved.num_rows(), channels, 2 * channels, |range, sums: &mut [T]| {
+        let mut before = Vec::new();
+        saved.before_activation(grad, activation, range.clone(), &mut before);
         let (of_beta, of_gamma) = sums.split_at_mut(channels);
-        add_columns(of_beta, &grad);
-        for (grad, x) in grad.chunks_exact(channels).zip(saved.x[range].chunks_exact(channels)) {
+        add_columns(of_beta, &before);
+        for (grad, x) in before.chunks_exact(channels).zip(saved.x[range].chunks_exact(channels)) {
             for ((((sum, &grad), &x), &mean), &inverse) in of_gamma.iter_mut().zip(grad).zip(x).zip(mean).zip(&inverses)
             {
                 *sum += grad * ((x - mean) * inverse);
             }
         }
-    });
-    let (of_beta, of_gamma) = sums.split_at(channels);
+    })
+}
+
+/// Returns the gradient of `x` from the means of [`gradient_sums`] over all rows of the statistics.
+pub(super) fn gradient_of_rows<T: Real>(
+    saved: Saved<'_, T>,
+    grad: &[T],
+    means: &[T],
+    BatchNormalization { epsilon, activation }: BatchNormalization,
+) -> Vec<T> {
+    let channels = saved.gamma.len();
+    let (mean, variance) = saved.statistics.split_at(channels);
+    let inverses = inverse_deviations(variance, epsilon);
+    let (of_beta, of_gamma) = means.split_at(channels);
     // With `normalised = (x - mean) / deviation`, the gradient of `x` is
     // gamma / deviation * (grad - mean(grad) - normalised * mean(grad * normalised)).
-    let per_row = T::reciprocal(rows.max(1) as u32);
     let factors: Vec<[T; 4]> = (0..channels)
-        .map(|c| [saved.gamma[c] * inverses[c], of_beta[c] * per_row, of_gamma[c] * per_row * inverses[c], mean[c]])
+        .map(|c| [saved.gamma[c] * inverses[c], of_beta[c], of_gamma[c] * inverses[c], mean[c]])
         .collect();
     let fill = |first_row: usize, out: &mut [MaybeUninit<T>]| {
         let range = first_row * channels..first_row * channels + out.len();
         let out = zeroed(out);
         pulp::Arch::new().dispatch(|| {
-            let mut grad = Vec::new();
-            before(range.clone(), &mut grad);
+            let mut before = Vec::new();
+            saved.before_activation(grad, activation, range.clone(), &mut before);
             let x = saved.x[range.clone()].chunks_exact(channels);
-            for ((out, grad), x) in out.chunks_exact_mut(channels).zip(grad.chunks_exact(channels)).zip(x) {
+            for ((out, grad), x) in out.chunks_exact_mut(channels).zip(before.chunks_exact(channels)).zip(x) {
                 for (((out, &grad), &x), &[scale, of_beta, of_gamma, mean]) in
                     out.iter_mut().zip(grad).zip(x).zip(&factors)
                 {
@@ -116,8 +161,7 @@ pub(super) fn backward<T: Real>(
         });
     };
     // SAFETY: `fill` initialises every row with zeros first.
-    let x = unsafe { vec_from_rows(rows, channels, CHUNK_ROWS, fill) };
-    [x, of_gamma.to_vec(), of_beta.to_vec()]
+    unsafe { vec_from_rows(saved.num_rows(), channels, CHUNK_ROWS, fill) }
 }
 
 /// Returns the means of the columns, then their biased variances.

@@ -17,6 +17,9 @@ use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
 use super::linear::{Linear, LinearGradients, SavedLinear};
 use super::precision::Precision;
+use super::row_statistics::RowStatistics;
+use super::synced_batch_norm::NormalizedRows;
+use super::tensor_batch_norm;
 
 /// A kernel that samples hops on a device with the bytes of device memory that it takes, `None` if the backend samples
 /// on the CPU, or the error of the device.
@@ -150,6 +153,43 @@ pub trait GnnKernels: Backend {
         grad: FloatTensor<Self>,
         normalization: BatchNormalization,
     ) -> [FloatTensor<Self>; 3];
+
+    /// Returns the statistics of rows, `[rows, channels]`. Waits for the device.
+    fn row_statistics(x: FloatTensor<Self>) -> RowStatistics {
+        tensor_batch_norm::row_statistics::<Self>(x)
+    }
+
+    /// Computes the output of a batch normalization by statistics of more rows than `x`, `[rows, channels]`.
+    fn normalize_rows(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        statistics: &RowStatistics,
+        normalization: BatchNormalization,
+    ) -> FloatTensor<Self> {
+        tensor_batch_norm::normalize_rows::<Self>(x, gamma, beta, statistics, normalization)
+    }
+
+    /// Returns the gradients of beta and gamma from the gradient of the output of [`GnnKernels::normalize_rows`],
+    /// `[2 * channels]`. Waits for the device.
+    fn gradient_sums(
+        rows: &NormalizedRows<Self>,
+        grad: FloatTensor<Self>,
+        normalization: BatchNormalization,
+    ) -> Vec<f64> {
+        tensor_batch_norm::gradient_sums(rows, grad, normalization)
+    }
+
+    /// Computes the gradient of `x` from the gradient of the output of [`GnnKernels::normalize_rows`] and the means of
+    /// [`GnnKernels::gradient_sums`] over all rows of the statistics.
+    fn gradient_of_rows(
+        rows: NormalizedRows<Self>,
+        grad: FloatTensor<Self>,
+        means: &[f64],
+        normalization: BatchNormalization,
+    ) -> FloatTensor<Self> {
+        tensor_batch_norm::gradient_of_rows(rows, grad, means, normalization)
+    }
 
     /// Computes the output, `[num_dst, heads * channels]`, and the weights before dropout,
     /// `[entries, heads]`.

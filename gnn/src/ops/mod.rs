@@ -24,6 +24,7 @@ mod autodiff;
 mod batch_graph;
 mod batch_norm;
 mod batch_norm_kernels;
+mod batch_norm_sync;
 #[cfg(target_arch = "x86_64")]
 mod bf16_kernel;
 mod block;
@@ -44,7 +45,10 @@ mod pooling;
 mod precision;
 mod products;
 mod real;
+mod row_statistics;
 mod row_tasks;
+mod synced_batch_norm;
+mod tensor_batch_norm;
 mod transposed;
 
 /// Releases the device memory of batches that have been read. The computing thread calls it after each wait for the
@@ -60,6 +64,7 @@ pub use aggregate::{Reduce, aggregate, aggregate_with_self};
 pub use attention::{Attention, AttentionVersion, gat_attention, gatv2_attention};
 pub use batch_graph::{BatchGraph, BlockError};
 pub use batch_norm::{BatchNormalization, batch_norm};
+pub use batch_norm_sync::{BatchNormSync, RowSums, RowSumsError};
 pub use block::Block;
 pub use cross_entropy::cross_entropy_sum;
 pub use dropout::{DropoutKey, DropoutMask, dropout, masked};
@@ -76,3 +81,5 @@ pub use linear::{Activation, Linear, linear};
 pub use pooling::{Segments, pool};
 pub use precision::Precision;
 pub use products::cpu_multiplies_bf16;
+pub use row_statistics::RowStatistics;
+pub use synced_batch_norm::synced_batch_norm;

@@ -18,6 +18,8 @@ use super::dropout::DropoutMask;
 use super::gnn_kernels::GnnKernels;
 use super::linear::{Linear, LinearGradients, SavedLinear};
 use super::real::Real;
+use super::row_statistics::RowStatistics;
+use super::synced_batch_norm::NormalizedRows;
 
 /// An element type of burn-ndarray's float tensors.
 trait Elements: Real {
@@ -173,6 +175,64 @@ where
         })
     }
 
+    fn row_statistics(x: FloatTensor<Self>) -> RowStatistics {
+        let channels = columns(&x);
+        let values = with_type_of!(x, T => in_f64(&batch_norm_kernels::statistics(&T::of(&x), channels)));
+        RowStatistics::from_values(x.shape()[0], values)
+    }
+
+    fn normalize_rows(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        statistics: &RowStatistics,
+        normalization: BatchNormalization,
+    ) -> FloatTensor<Self> {
+        let shape = [x.shape()[0], columns(&x)];
+        with_type_of!(x, T => {
+            let statistics: Vec<T> = statistics.values().map(T::from_f64).collect();
+            let [x, gamma, beta] = [&x, &gamma, &beta].map(T::of);
+            tensor(batch_norm_kernels::normalize(&x, &gamma, &beta, &statistics, normalization), shape)
+        })
+    }
+
+    fn gradient_sums(
+        rows: &NormalizedRows<Self>,
+        grad: FloatTensor<Self>,
+        normalization: BatchNormalization,
+    ) -> Vec<f64> {
+        with_type_of!(grad, T => {
+            let statistics: Vec<T> = rows.statistics.values().map(T::from_f64).collect();
+            let saved = batch_norm_kernels::Saved {
+                x: &T::of(&rows.x),
+                gamma: &T::of(&rows.gamma),
+                output: &T::of(&rows.output),
+                statistics: &statistics,
+            };
+            in_f64(&batch_norm_kernels::gradient_sums(saved, &T::of(&grad), normalization))
+        })
+    }
+
+    fn gradient_of_rows(
+        rows: NormalizedRows<Self>,
+        grad: FloatTensor<Self>,
+        means: &[f64],
+        normalization: BatchNormalization,
+    ) -> FloatTensor<Self> {
+        let shape = [grad.shape()[0], columns(&grad)];
+        with_type_of!(grad, T => {
+            let statistics: Vec<T> = rows.statistics.values().map(T::from_f64).collect();
+            let means: Vec<T> = means.iter().map(|&mean| T::from_f64(mean)).collect();
+            let saved = batch_norm_kernels::Saved {
+                x: &T::of(&rows.x),
+                gamma: &T::of(&rows.gamma),
+                output: &T::of(&rows.output),
+                statistics: &statistics,
+            };
+            tensor(batch_norm_kernels::gradient_of_rows(saved, &T::of(&grad), &means, normalization), shape)
+        })
+    }
+
     fn attention_forward(
         inputs: &AttentionTensors<Self>,
         attention: &Attention,
@@ -254,6 +314,10 @@ where
     };
     change(owned.as_slice_mut().expect("an array in standard layout is contiguous"));
     NdArrayTensor::from(owned.into_shared())
+}
+
+fn in_f64<T: Real>(values: &[T]) -> Vec<f64> {
+    values.iter().map(|value| value.elem::<f64>()).collect()
 }
 
 fn columns(matrix: &NdArrayTensor) -> usize {

@@ -97,7 +97,10 @@ fn rows_of<B: Backend>(rows: &Tensor<B, 2>, wanted: &[u32]) -> Tensor<B, 2> {
 
 impl<B: GnnBackend> SeedBatch<B, EdgeModel<B>> for EdgeTensorBatch<B> {
     fn compute(mut self, model: &EdgeModel<B>, mode: Mode) -> Result<Option<Outputs<B>>, TrainError> {
-        let Some(inputs) = self.take_inputs() else { return Ok(None) };
+        let Some(inputs) = self.take_inputs() else {
+            model.encoder.forward_without_rows(mode);
+            return Ok(None);
+        };
         let values = self.outputs(inputs, model, mode)?;
         Ok(Some(Outputs { values, target: self.graph.target }))
     }

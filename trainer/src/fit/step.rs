@@ -68,7 +68,10 @@ pub struct Outputs<B: Backend> {
 
 impl<B: GnnBackend, M: NodeClassifier<B>> SeedBatch<B, M> for TensorBatch<B> {
     fn compute(self, model: &M, mode: Mode) -> Result<Option<Outputs<B>>, TrainError> {
-        let Some(input) = self.input else { return Ok(None) };
+        let Some(input) = self.input else {
+            model.forward_without_seeds(mode);
+            return Ok(None);
+        };
         let values = model.forward(input, mode).map_err(TrainError::batch)?;
         Ok(Some(Outputs { values, target: self.target }))
     }
@@ -170,6 +173,7 @@ pub(crate) fn backward_and_all_reduce<B: AutodiffBackend, M: AutodiffModule<B>>(
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
     let Forward { loss, start: start_of_pass, turn } = forward;
+    options.end_forward()?;
     let mut of_rows = None;
     let mut pieces = None;
     let mut own_totals = None;
@@ -182,6 +186,8 @@ pub(crate) fn backward_and_all_reduce<B: AutodiffBackend, M: AutodiffModule<B>>(
         own_totals = Some((totals.inner(), num_seeds, weight));
     }
     drop(turn);
+    // Before the sum of gradients: other ranks may wait for this rank in their backward passes.
+    options.end_backward()?;
     // A rank without seeds contributes zeros.
     let pieces = pieces.unwrap_or_else(|| gradient_pieces(model, GradientsParams::new()));
     let Summed { mut pieces, over_all_ranks } = options.gradient_sum.sum_on_gpus(pieces)?;

@@ -151,7 +151,10 @@ fn id_in_set(graphs: &[u32], node_offsets: &[u32], node: u32) -> u64 {
 
 impl<B: GnnBackend, M: GraphClassifier<B>> SeedBatch<B, M> for GraphTensorBatch<B> {
     fn compute(self, model: &M, mode: Mode) -> Result<Option<Outputs<B>>, TrainError> {
-        let Some(input) = self.input else { return Ok(None) };
+        let Some(input) = self.input else {
+            model.forward_without_seeds(mode);
+            return Ok(None);
+        };
         let values = model.forward(&input, mode).map_err(TrainError::batch)?;
         Ok(Some(Outputs { values, target: self.target }))
     }

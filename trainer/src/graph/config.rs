@@ -1,5 +1,6 @@
 //! The settings of predictions for whole graphs.
 
+use crate::batch_norm_sums::check_sync_batch_norm;
 use crate::error::TrainError;
 use crate::fit::{FitConfig, LrSchedule};
 use crate::loss::OutputKind;
@@ -43,6 +44,9 @@ settings! {
         pub drop_edge: Option<f64> = None => Flag::new("P").checked(below_1).training_only();
         /// True to apply batch normalization after layers.
         pub batch_norm: bool = true;
+        /// Normalize over the graphs of all processes together (SyncBatchNorm), so that batch normalization does not depend on
+        /// the number of processes. In each step, each layer exchanges two values per column, forward and backward
+        pub sync_batch_norm: bool = false => Flag::switch().aliases(&["sync-batchnorm"]).training_only();
         /// Dropout probability of the pooled vectors
         pub dropout: f64 = 0.5 => Flag::new("P").checked(below_1).training_only();
         /// The size of a rank's batch.
@@ -105,6 +109,7 @@ impl GraphTrainingConfig {
             )
         };
         model.validate().map_err(unfit)?;
+        check_sync_batch_norm(self.sync_batch_norm, model.batch_norm).map_err(unfit)?;
         Ok(model)
     }
 

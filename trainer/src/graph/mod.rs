@@ -55,6 +55,8 @@ impl SeedTask for GraphPrediction {
     fn init<B: AutodiffGnnBackend>(setup: &Setup<'_, Self, B>) -> Result<Network<B>, ModelError> {
         let mut model = setup.model_config.init(setup.config.fit.seed, setup.device)?;
         model.set_precision(setup.config.step.precision);
+        let GraphTrainingConfig { step, sync_batch_norm, .. } = setup.config;
+        model.set_batch_norm_sync(step.batch_norm_sync(*sync_batch_norm, setup.world)?);
         Ok(model)
     }
 

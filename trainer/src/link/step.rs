@@ -41,7 +41,10 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
     let turn = AutodiffTurn::take();
     let start = Instant::now();
     let forward = match batch.graph.take_input() {
-        None => Forward { loss: None, start, turn },
+        None => {
+            model.encoder.forward_without_rows(mode);
+            Forward { loss: None, start, turn }
+        }
         Some(input) => {
             let num_seeds = batch.src.len();
             let scores = scores(model, &input, &batch, mode, config.n3_weight > 0.0)?;

@@ -13,7 +13,7 @@ use super::network::Network;
 use super::network_config::NetworkConfig;
 use crate::error::ModelError;
 use edgecut_gnn::nn::{AnyEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows, Mode, WeightInit};
-use edgecut_gnn::ops::{GnnBackend, Precision};
+use edgecut_gnn::ops::{BatchNormSync, GnnBackend, Precision};
 
 /// The constant that separates the seed of the decoder's initial weights from the encoder's ("edges" in ASCII).
 const DECODER: u64 = 0x6564_6765_7300_0000;
@@ -128,6 +128,11 @@ impl<B: GnnBackend> EdgeModel<B> {
     /// `f32`, in which the decoder always multiplies.
     pub fn set_precision(&mut self, precision: Precision) {
         self.encoder.set_precision(precision);
+    }
+
+    /// Sets the exchange by which batch normalisations cover the rows of all ranks in training.
+    pub fn set_batch_norm_sync(&mut self, sync: Option<&BatchNormSync>) {
+        self.encoder.set_batch_norm_sync(sync);
     }
 
     /// Computes the rows of the batch's seeds, node type after node type.

@@ -115,4 +115,8 @@ pub trait GraphClassifier<B: GnnBackend>: Module<B> {
     /// # Errors
     /// [`ModelError`] if the batch does not match the model.
     fn forward(&self, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError>;
+
+    /// Takes part in the exchanges of a forward pass for which this rank has no graphs, as
+    /// [`Network::forward_without_rows`](super::Network::forward_without_rows) does. The default does nothing.
+    fn forward_without_seeds(&self, _mode: Mode) {}
 }

@@ -11,6 +11,7 @@ mod link_model;
 mod model_input;
 mod network;
 mod network_config;
+mod network_sync;
 mod node_embedding;
 mod node_model;
 mod old_settings;

@@ -185,7 +185,7 @@ impl<B: Backend> Network<B> {
     }
 
     /// Returns the normalisation of a node type's rows in a layer, counted from 0.
-    fn norm(&self, layer: usize, node_type: usize) -> Option<&Norm<B>> {
+    pub(super) fn norm(&self, layer: usize, node_type: usize) -> Option<&Norm<B>> {
         let config = self.config();
         let direct = if config.layer_norm { layer.checked_sub(1) } else { Some(layer) };
         self.layers[layer].norms.get(node_type).or_else(|| self.norms.get(direct?))
@@ -380,14 +380,11 @@ impl<B: GnnBackend> Network<B> {
         let mut outputs = Vec::with_capacity(rows.len());
         for (node_type, rows) in rows.into_iter().enumerate() {
             let num_dst = input.nodes()[node_type].within_hop[hop];
-            let (Some(rows), Some(x)) = (rows, normalised[node_type].clone()) else {
+            let (Some(rows), Some(x), 1..) = (rows, normalised[node_type].clone(), num_dst) else {
+                self.layer_without_rows(layer, node_type, mode);
                 outputs.push(None);
                 continue;
             };
-            if num_dst == 0 {
-                outputs.push(None);
-                continue;
-            }
             let mut is_destination = false;
             let mut incoming = Vec::new();
             for (relation, edges) in config.graph.edge_types.iter().enumerate() {
@@ -494,6 +491,10 @@ impl<B: GnnBackend> NodeClassifier<B> for Network<B> {
         Ok(logits.unwrap_or_else(|| Tensor::empty([0, output.channels], &input.device())))
     }
 
+    fn forward_without_seeds(&self, mode: Mode) {
+        self.forward_without_rows(mode);
+    }
+
     fn layered(&self) -> Option<&dyn LayeredModel<B>> {
         Some(self)
     }
@@ -504,6 +505,10 @@ impl<B: GnnBackend> GraphClassifier<B> for Network<B> {
         let pooled = self.pooled(input, mode)?;
         let (Some(pooling), Some(output)) = (self.config().pooling, &self.output) else { return Ok(pooled) };
         Ok(output.forward(masked(pooled, mode.mask(pooling.dropout, POOLED)), Activation::Identity))
+    }
+
+    fn forward_without_seeds(&self, mode: Mode) {
+        self.forward_without_rows(mode);
     }
 }
 

@@ -20,6 +20,10 @@ pub trait NodeClassifier<B: GnnBackend>: Module<B> {
     /// [`ModelError`] if the batch does not match the model.
     fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError>;
 
+    /// Takes part in the exchanges of a forward pass for which this rank has no seeds, as
+    /// [`Network::forward_without_rows`](super::Network::forward_without_rows) does. The default does nothing.
+    fn forward_without_seeds(&self, _mode: Mode) {}
+
     /// Returns the model as one whose layers can be computed one after the other, for
     /// [layer-wise inference](crate::inference::layer_wise). `None` by default.
     fn layered(&self) -> Option<&dyn LayeredModel<B>> {

@@ -102,12 +102,14 @@ impl<B: AutodiffGnnBackend> MultiTask<B> {
     }
 
     /// Returns the losses of the targets on this rank's seeds, as one loss. Its gradient, summed over all ranks, is the sum
-    /// of the gradients of the mean losses times their weights.
+    /// of the gradients of the mean losses times their weights. The batches are those of each node type with targets; `None`
+    /// without seeds.
     fn loss(
         &self,
         model: &Network<B>,
-        batches: Vec<SeedsOfType<B>>,
+        batches: Vec<Option<SeedsOfType<B>>>,
         totals: &[f64],
+        mode: Mode,
     ) -> Result<Option<LossSum<B>>, TrainError> {
         let mut sum: Option<Tensor<B, 1>> = None;
         let mut num_seeds = 0;
@@ -119,7 +121,11 @@ impl<B: AutodiffGnnBackend> MultiTask<B> {
                 all_weights += head.weight;
             }
         }
-        for SeedsOfType { node_type, input, mode, known, num_seeds: of_type } in batches {
+        for batch in batches {
+            let Some(SeedsOfType { node_type, input, mode, known, num_seeds: of_type }) = batch else {
+                model.forward_without_rows(mode);
+                continue;
+            };
             num_seeds += of_type;
             let outputs = outputs_of_type(model, node_type, input, mode)?;
             for (at, known, own) in known {
@@ -218,7 +224,10 @@ impl<B: AutodiffGnnBackend> Task<B, Network<B>> for MultiTask<B> {
         for (number, (&(node_type, _), batch)) in (0..).zip(self.loaders.iter().zip(batches)) {
             let (batch, rows) = self.embeddings.pull_tracked(batch, &self.device)?;
             pulled.append(rows);
-            let TensorBatch { input: Some(input), target, .. } = batch else { continue };
+            let TensorBatch { input: Some(input), target, .. } = batch else {
+                of_types.push(None);
+                continue;
+            };
             let mut known = Vec::new();
             for (at, head) in self.heads.iter().enumerate().filter(|(_, head)| head.node_type() == node_type) {
                 if let Some(seeds) = head.label.known(&target, Split::Train) {
@@ -231,13 +240,13 @@ impl<B: AutodiffGnnBackend> Task<B, Network<B>> for MultiTask<B> {
                 Mode::Train(key) if number > 0 => Mode::Train(key.for_type(number)),
                 mode => mode,
             };
-            of_types.push(SeedsOfType { node_type, input, mode, known, num_seeds: target.num_seeds() });
+            of_types.push(Some(SeedsOfType { node_type, input, mode, known, num_seeds: target.num_seeds() }));
         }
         // Known before the passes, because each target has a mean over all ranks. No collective may run within a turn.
         world.all_reduce(&mut own, ReduceOp::Sum)?;
         let turn = AutodiffTurn::take();
         let start = Instant::now();
-        let loss = self.loss(model, of_types, &own)?;
+        let loss = self.loss(model, of_types, &own, mode)?;
         let forward = Forward { loss, start, turn };
         backward_and_all_reduce(model, forward, Some((&mut self.embeddings, pulled)), &self.step_options, world)
     }

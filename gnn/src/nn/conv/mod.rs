@@ -34,6 +34,7 @@ use burn::tensor::backend::Backend;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::batch_norm::BatchNorm;
 use super::mode::Mode;
 use super::weight_init::WeightInit;
 use crate::ops::{Activation, Block, DropoutMask, EdgeBlocks, GnnBackend, Precision};
@@ -123,6 +124,16 @@ pub trait Conv<B: GnnBackend>: Module<B> {
 
     /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
     fn set_precision(&mut self, precision: Precision);
+
+    /// Returns the batch normalisations within the layer, in the order of a forward pass. There are none by default.
+    fn batch_norms(&self) -> &[BatchNorm<B>] {
+        &[]
+    }
+
+    /// Returns [`batch_norms`](Self::batch_norms) for changes.
+    fn batch_norms_mut(&mut self) -> &mut [BatchNorm<B>] {
+        &mut []
+    }
 }
 
 /// A layer that reads all edge types of a destination at once.

@@ -215,6 +215,18 @@ macro_rules! convolutions {
                     $(Self::$variant(conv) => conv.set_precision(precision),)*
                 }
             }
+
+            fn batch_norms(&self) -> &[BatchNorm<B>] {
+                match self {
+                    $(Self::$variant(conv) => conv.batch_norms(),)*
+                }
+            }
+
+            fn batch_norms_mut(&mut self) -> &mut [BatchNorm<B>] {
+                match self {
+                    $(Self::$variant(conv) => conv.batch_norms_mut(),)*
+                }
+            }
         }
 
         impl<B: GnnBackend> TypedConv<B> for AnyTypedConv<B> {
@@ -232,6 +244,19 @@ macro_rules! convolutions {
                     Self::PerEdgeType(conv) => conv.set_precision(precision),
                     $(Self::$typed(conv) => conv.set_precision(precision),)*
                 }
+            }
+        }
+
+        impl<B: Backend> AnyTypedConv<B> {
+            /// Returns the batch normalisations within the layer, in the order of a forward pass. Only layers over the only
+            /// edge type have some.
+            pub fn batch_norms(&self) -> &[BatchNorm<B>] {
+                if let Self::Direct(conv) = self { conv.batch_norms() } else { &[] }
+            }
+
+            /// Returns [`batch_norms`](Self::batch_norms) for changes.
+            pub fn batch_norms_mut(&mut self) -> &mut [BatchNorm<B>] {
+                if let Self::Direct(conv) = self { conv.batch_norms_mut() } else { &mut [] }
             }
         }
 

@@ -68,8 +68,8 @@ pub(crate) struct GraphTrainingArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) model: Flags<GraphTrainingConfig, OnGraphs>,
-    /// Disable batch normalization. When enabled, each process normalizes over its own graphs, and running statistics
-    /// are averaged over the processes before each evaluation
+    /// Disable batch normalization. When enabled without --sync-batch-norm, each process normalizes over its own graphs, and
+    /// running statistics are averaged over the processes before each evaluation
     #[arg(long)]
     pub(crate) no_batch_norm: bool,
     /// Graphs per batch and process

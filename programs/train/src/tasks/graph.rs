@@ -188,6 +188,7 @@ impl TaskProgram for GraphTask {
         CommonConfig {
             fit: &mut config.fit,
             step: &mut config.step,
+            sync_batch_norm: config.sync_batch_norm,
             scoring: Some(&mut config.scoring),
             conv: Some(config.conv),
             eval_sampler: None,

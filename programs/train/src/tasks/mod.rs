@@ -265,6 +265,8 @@ pub(crate) trait TaskFlags: Args + Serialize + Debug {
 pub(crate) struct CommonConfig<'a> {
     pub(crate) fit: &'a mut FitConfig,
     pub(crate) step: &'a mut StepOptions,
+    /// True if batch normalizations cover the rows of all ranks.
+    pub(crate) sync_batch_norm: bool,
     /// The settings of the scores, for a task with [`ObjectiveArgs`].
     pub(crate) scoring: Option<&'a mut ScoringConfig>,
     /// The convolution; `None` for a model without convolutions.

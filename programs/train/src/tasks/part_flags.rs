@@ -249,6 +249,7 @@ impl<'a> From<&'a mut TrainingConfig> for CommonConfig<'a> {
             new_embeddings: training.new_embeddings,
             fit: &mut training.fit,
             step: &mut training.step,
+            sync_batch_norm: training.sync_batch_norm,
             scoring: None,
             conv: Some(training.kind).filter(|_| training.sampler.num_neighbors.num_hops() > 0),
             eval_sampler,

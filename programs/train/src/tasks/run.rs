@@ -79,14 +79,15 @@ pub(super) fn run<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     device: &B::Device,
 ) -> anyhow::Result<()> {
     args.run.device.check_types::<B>(T::Flags::feature_precision(&args.memory), device)?;
-    let config = T::config(args, num_workers(&args.run.job, rank))?;
+    // Declared outside of the closure, because its connections to other ranks must outlive the job.
+    let mut config = T::config(args, num_workers(&args.run.job, rank))?;
     if let Some(objective) = T::objective(args) {
         // Wrong settings are refused before the job starts.
         objective.loss()?;
     }
     let mut stopped = None;
     args.own.with_data(&args.run, rank, args, |job| {
-        stopped = run_in_job::<T, B>(args, config, rank, termination, job, device)?;
+        stopped = run_in_job::<T, B>(args, &mut config, rank, termination, job, device)?;
         Ok(())
     })?;
     match stopped {
@@ -98,7 +99,7 @@ pub(super) fn run<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
 /// Trains or evaluates, and reports. Returns whether SIGTERM has ended the training with a checkpoint.
 fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     args: &TaskArgs<T>,
-    mut config: ConfigOf<T>,
+    config: &mut ConfigOf<T>,
     rank: &Rank,
     termination: Option<&Termination>,
     job: &mut TaskJob<'_, DataOf<T>>,
@@ -107,26 +108,29 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     let TaskArgs { own, run, .. } = args;
     let plan = own.cluster_plan();
     let load_model = run.output.load_model.as_deref();
-    let about_data = T::choose(args, &mut config, &job.data, job.world)?;
-    let classes = class_names::of_first_rank(job.world, || T::class_names(args, &config, &job.data))?;
+    let about_data = T::choose(args, config, &job.data, job.world)?;
+    let classes = class_names::of_first_rank(job.world, || T::class_names(args, config, &job.data))?;
     let mut step = run.device.step_options(job.gradient_sum);
     if let Some(objective) = T::objective(args) {
         step.loss = reported_once(objective.loss_of_classes(classes.as_deref()), job.cluster, job.world)?;
         let positive = objective.positive_class_of(classes.as_deref()).map_err(anyhow::Error::from);
         let positive = reported_once(positive, job.cluster, job.world)?;
-        if let Some(scoring) = T::common(&mut config).scoring {
+        if let Some(scoring) = T::common(config).scoring {
             scoring.positive_class = positive;
         }
     }
+    if T::common(config).sync_batch_norm {
+        step.join_batch_norm(job.world)?;
+    }
     let precision = step.precision;
-    *T::common(&mut config).step = step;
-    let metric = if load_model.is_none() { T::metric(&config, &job.data)? } else { None };
+    *T::common(config).step = step;
+    let metric = if load_model.is_none() { T::metric(config, &job.data)? } else { None };
     let DataDescription { mut trained_on, has_embeddings, has_edge_features, traffic, facts } =
         T::Flags::describe(&job.data);
     if load_model.is_none() {
-        trained_on = T::describe(args, &config, &job.data, trained_on)?;
+        trained_on = T::describe(args, config, &job.data, trained_on)?;
     }
-    let CommonConfig { fit, conv, eval_sampler, adds_embeddings, new_embeddings, .. } = T::common(&mut config);
+    let CommonConfig { fit, conv, eval_sampler, adds_embeddings, new_embeddings, .. } = T::common(config);
     let mut chosen = vec![("precision", precision.to_string())];
     if let Some(metric) = metric {
         chosen.push(("metric", serde_json::to_string(&metric)?));
@@ -184,7 +188,6 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     reporter.describe_settings(&settings_of(args, &chosen)?);
     reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), &args.given, &run.output)?;
     let mut reporter = TaskReporter { reporter, task: T::epoch_text(args) };
-    let config = &mut config;
     let task = TaskRun { args, config, data: &job.data, world: &mut *job.world, device, observer: &mut reporter };
     let outcome = match (&saved, &open) {
         (Some(saved), Some(open)) => T::evaluate(task, saved, open)?,

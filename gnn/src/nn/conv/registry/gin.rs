@@ -6,6 +6,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
+use crate::nn::batch_norm::BatchNorm;
 use crate::nn::conv::flags::{ConvFlag, FlagKind, ModelName};
 use crate::nn::conv::order::Order;
 use crate::nn::conv::{Conv, ConvInput, ConvSettings, ConvShape};
@@ -113,6 +114,14 @@ impl<B: GnnBackend> Conv<B> for GinConv<B> {
 
     fn set_precision(&mut self, precision: Precision) {
         self.mlp.set_precision(precision);
+    }
+
+    fn batch_norms(&self) -> &[BatchNorm<B>] {
+        &self.mlp.norms
+    }
+
+    fn batch_norms_mut(&mut self) -> &mut [BatchNorm<B>] {
+        &mut self.mlp.norms
     }
 }
 

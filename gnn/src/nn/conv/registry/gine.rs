@@ -6,6 +6,7 @@ use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::gin::{GinConv, GinSettings, without_lone_destinations};
+use crate::nn::batch_norm::BatchNorm;
 use crate::nn::conv::flags::{ConvFlag, ModelName};
 use crate::nn::conv::{Conv, ConvInput, ConvSettings, ConvShape, EdgeFeatureUse};
 use crate::nn::dense::Dense;
@@ -66,5 +67,13 @@ impl<B: GnnBackend> Conv<B> for GineConv<B> {
     fn set_precision(&mut self, precision: Precision) {
         self.gin.set_precision(precision);
         self.edge.set_precision(precision);
+    }
+
+    fn batch_norms(&self) -> &[BatchNorm<B>] {
+        &self.gin.mlp.norms
+    }
+
+    fn batch_norms_mut(&mut self) -> &mut [BatchNorm<B>] {
+        &mut self.gin.mlp.norms
     }
 }
