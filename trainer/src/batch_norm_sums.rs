@@ -90,8 +90,8 @@ impl StepOptions {
 /// [`ModelError::Settings`] if they have none.
 pub(crate) fn check_sync_batch_norm(is_wanted: bool, batch_norm: bool) -> Result<(), ModelError> {
     if is_wanted && !batch_norm {
-        let what = "`sync_batch_norm` has no effect without batch normalization, which the model does not have: add it, or \
-                    leave `sync_batch_norm` out";
+        let what = "`sync_batch_norm` has no effect without batch normalization, which the model does not have: leave it \
+                    out, or choose batch normalization";
         return Err(ModelError::Settings { what: what.into() });
     }
     Ok(())

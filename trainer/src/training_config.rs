@@ -38,8 +38,8 @@ settings! {
         /// each process normalizes over its own batches, and running statistics are averaged over the processes before each
         /// evaluation
         pub batch_norm: bool = false => Flag::switch();
-        /// Normalize over the batches of all processes together (SyncBatchNorm), so that training with --batch-norm does not
-        /// depend on the number of processes. In each step, each layer exchanges two values per column, forward and backward
+        /// With --batch-norm, normalize over the batches of all processes together (SyncBatchNorm). Each layer then exchanges two
+        /// numbers per column in the forward pass and in the backward pass
         pub sync_batch_norm: bool = false => Flag::switch().aliases(&["sync-batchnorm"]).training_only();
         /// Node representations that the output layer reads [default: last]
         pub readout: Option<Readout> = None => Flag::new("READOUT");

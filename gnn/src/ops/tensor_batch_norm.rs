@@ -131,3 +131,57 @@ fn of_primitive<K: Backend>(x: FloatTensor<K>) -> Tensor<K, 2> {
 fn on_host<K: Backend>(rows: Vec<Tensor<K, 2>>) -> Vec<f64> {
     host_values(Tensor::cat(rows, 0)).into_iter().map(f64::from).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{DropoutKey, DropoutMask};
+    use burn::tensor::ops::FloatTensorOps;
+
+    type Cpu = burn_ndarray::NdArray;
+
+    fn tensor(shape: &[usize], seed: usize) -> FloatTensor<Cpu> {
+        let count: usize = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|at| ((at * 37 + seed * 11) % 101) as f32 / 25.0 - 1.5).collect();
+        Cpu::float_from_data(TensorData::new(values, shape.to_vec()), &Default::default())
+    }
+
+    fn assert_close(found: &[f64], expected: &[f64], what: &str) {
+        assert_eq!(found.len(), expected.len(), "{what}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-4 * expected.abs().max(1.0), "{what}: {found}, expected {expected}");
+        }
+    }
+
+    fn host(x: FloatTensor<Cpu>) -> Vec<f64> {
+        host_values(of_primitive::<Cpu>(x)).into_iter().map(f64::from).collect()
+    }
+
+    /// The kernels of the CPU are the faster implementation of the same functions.
+    #[test]
+    fn operations_of_any_backend_equal_the_kernels_of_the_cpu() {
+        let relu = Activation::Relu(DropoutMask::new(0.3, DropoutKey::new(4, 5, 6)));
+        for activation in [Activation::Identity, relu] {
+            let normalization = BatchNormalization { epsilon: 1e-5, activation };
+            let [x, grad] = [1, 2].map(|seed| tensor(&[300, 5], seed));
+            let [gamma, beta] = [3, 4].map(|seed| tensor(&[5], seed));
+            let own = Cpu::row_statistics(x.clone());
+            let found = row_statistics::<Cpu>(x.clone());
+            assert_eq!(found.num_rows, own.num_rows);
+            let [found, expected] = [&found, &own].map(|statistics| statistics.values().collect::<Vec<_>>());
+            assert_close(&found, &expected, "statistics");
+            // The statistics of other rows as well.
+            let variances = own.variances.iter().map(|variance| variance * 1.5).collect();
+            let statistics = RowStatistics { num_rows: 450.0, means: vec![0.1; 5], variances };
+            let [found, expected] = [normalize_rows::<Cpu>, <Cpu as GnnKernels>::normalize_rows]
+                .map(|normalize| normalize(x.clone(), gamma.clone(), beta.clone(), &statistics, normalization));
+            assert_close(&host(found), &host(expected.clone()), "output");
+            let rows = NormalizedRows { x, gamma, output: expected, statistics };
+            let expected = Cpu::gradient_sums(&rows, grad.clone(), normalization);
+            assert_close(&gradient_sums(&rows, grad.clone(), normalization), &expected, "sums");
+            let means: Vec<f64> = expected.iter().map(|sum| sum / 450.0).collect();
+            let found = gradient_of_rows(rows.clone(), grad.clone(), &means, normalization);
+            assert_close(&host(found), &host(Cpu::gradient_of_rows(rows, grad, &means, normalization)), "gradient");
+        }
+    }
+}

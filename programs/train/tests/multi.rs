@@ -39,7 +39,7 @@ impl Shop {
 
 /// Writes tables of users with two labels, of items with one, and of purchases, and partitions them. The labels depend on the
 /// features.
-fn shop_parts(dir: &Path, num_parts: u32, scale: f64, parts: &Path) {
+pub(crate) fn shop_parts(dir: &Path, num_parts: u32, scale: f64, parts: &Path) {
     shop_parts_of(dir, num_parts, &Shop { scale, ..Shop::DEFAULT }, parts);
 }
 

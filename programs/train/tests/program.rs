@@ -40,6 +40,7 @@ mod shared_part;
 mod slurm;
 mod slurm_cluster;
 mod sweep;
+mod synced_norms;
 mod targets;
 mod traffic;
 mod truncated_part;

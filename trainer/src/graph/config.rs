@@ -44,8 +44,8 @@ settings! {
         pub drop_edge: Option<f64> = None => Flag::new("P").checked(below_1).training_only();
         /// True to apply batch normalization after layers.
         pub batch_norm: bool = true;
-        /// Normalize over the graphs of all processes together (SyncBatchNorm), so that batch normalization does not depend on
-        /// the number of processes. In each step, each layer exchanges two values per column, forward and backward
+        /// Normalize over the batches of all processes together (SyncBatchNorm). Each layer then exchanges two numbers per
+        /// column in the forward pass and in the backward pass
         pub sync_batch_norm: bool = false => Flag::switch().aliases(&["sync-batchnorm"]).training_only();
         /// Dropout probability of the pooled vectors
         pub dropout: f64 = 0.5 => Flag::new("P").checked(below_1).training_only();

@@ -29,4 +29,5 @@ mod relational_net;
 mod scoring;
 mod stacks;
 mod support;
+mod synced_norms;
 mod typed_edges;
