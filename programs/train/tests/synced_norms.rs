@@ -27,41 +27,43 @@ fn difference(found: &[f64], expected: &[f64]) -> f64 {
     found.iter().zip(expected).map(|(found, expected)| (found - expected).abs() / expected).fold(0.0, f64::max)
 }
 
+fn one_layer(parts: &Path) -> Command {
+    let mut command = node(parts);
+    command.args(["--num-neighbors", "-1", "--encoder-decoder", "--batch-norm"]);
+    command
+}
+
+fn graphs(model: &str) -> Command {
+    let mut command = program();
+    command.args(["graph", "--dataset", "fake-graphs", "--num-graphs", "60", "--hidden-channels", "8"]);
+    command.args(["--num-layers", "2", "--model", model]);
+    command
+}
+
 /// With one layer, its rows are the seeds, each of which is in the batch of one process.
 #[test]
 fn nodes_learn_as_on_one_process() {
     let [one, three] = [1, 3].map(fake_parts);
-    let flags = |parts: &Path| {
-        let mut command = node(parts);
-        command.args(["--num-neighbors", "-1", "--encoder-decoder", "--batch-norm"]);
-        command
-    };
-    let expected = losses(flags(&one.path), 1, &[]);
-    assert_eq!(losses(flags(&one.path), 1, &["--sync-batch-norm"]), expected, "one process");
+    let expected = losses(one_layer(&one.path), 1, &[]);
+    assert_eq!(losses(one_layer(&one.path), 1, &["--sync-batch-norm"]), expected, "one process");
     for (parts, processes) in [(&one, 2), (&three, 3)] {
-        let found = losses(flags(&parts.path), processes, &["--sync-batchnorm"]);
+        let found = losses(one_layer(&parts.path), processes, &["--sync-batchnorm"]);
         assert!(difference(&found, &expected) < 5e-4, "{processes}: {found:?}, {expected:?}");
-        assert_eq!(losses(flags(&parts.path), processes, &["--sync-batch-norm"]), found, "a repetition");
+        assert_eq!(losses(one_layer(&parts.path), processes, &["--sync-batch-norm"]), found, "a repetition");
     }
-    let apart = losses(flags(&three.path), 3, &[]);
+    let apart = losses(one_layer(&three.path), 3, &[]);
     assert!(difference(&apart, &expected) > 1e-3, "{apart:?}, {expected:?}");
 }
 
 #[test]
 fn graphs_learn_as_on_one_process() {
     for model in ["gin", "sage"] {
-        let flags = || {
-            let mut command = program();
-            command.args(["graph", "--dataset", "fake-graphs", "--num-graphs", "60", "--hidden-channels", "8"]);
-            command.args(["--num-layers", "2", "--model", model]);
-            command
-        };
-        let expected = losses(flags(), 1, &[]);
+        let expected = losses(graphs(model), 1, &[]);
         for processes in [2, 3] {
-            let found = losses(flags(), processes, &["--sync-batch-norm"]);
+            let found = losses(graphs(model), processes, &["--sync-batch-norm"]);
             assert!(difference(&found, &expected) < 5e-4, "{model} {processes}: {found:?}, {expected:?}");
         }
-        let apart = losses(flags(), 3, &[]);
+        let apart = losses(graphs(model), 3, &[]);
         assert!(difference(&apart, &expected) > 1e-3, "{model}: {apart:?}, {expected:?}");
     }
 }

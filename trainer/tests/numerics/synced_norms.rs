@@ -206,12 +206,13 @@ fn assert_like_one_rank(config: &NetworkConfig, batches: [Option<&Batch>; 2], wh
 }
 
 fn typed_schema() -> GraphSchema {
-    let edges = |src, dst| EdgeTypeSchema::new(NodeTypeId(src), format!("e{src}{dst}"), NodeTypeId(dst));
-    GraphSchema {
-        node_types: [("a", 5), ("b", 3), ("c", 4)].map(|(name, width)| NodeTypeSchema::new(name, width)).to_vec(),
-        // Type 2 is not a destination.
-        edge_types: [(0, 0), (1, 0), (0, 1), (2, 1)].map(|(src, dst)| edges(src, dst)).to_vec(),
+    let mut edge_types = Vec::new();
+    // Type 2 is not a destination.
+    for (src, dst) in [(0, 0), (1, 0), (0, 1), (2, 1)] {
+        edge_types.push(EdgeTypeSchema::new(NodeTypeId(src), format!("e{src}{dst}"), NodeTypeId(dst)));
     }
+    let node_types = [("a", 5), ("b", 3), ("c", 4)].map(|(name, width)| NodeTypeSchema::new(name, width));
+    GraphSchema { node_types: node_types.to_vec(), edge_types }
 }
 
 #[test]
