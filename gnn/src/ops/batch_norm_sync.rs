@@ -33,7 +33,7 @@ pub trait RowSums: Debug + Send + Sync {
 /// - All ranks run the same normalizations in the same order, also without rows:
 ///   [`BatchNorm::forward_without_rows`](crate::nn::BatchNorm::forward_without_rows).
 /// - Backward passes exchange sums in the reverse order, on all ranks. The passes of a rank depend on each other in this
-///   order ([`synced_batch_norm`](super::synced_batch_norm)), and a rank adds zeros for a normalization whose backward
+///   order ([`synced_batch_norm`](fn@super::synced_batch_norm)), and a rank adds zeros for a normalization whose backward
 ///   pass it does not run.
 ///
 /// After a failed exchange, the passes continue with zeros, and [`end_forward`](Self::end_forward) or

@@ -87,7 +87,7 @@ fn parameter<K: Backend>(values: &[f64], dtype: DType, device: &K::Device) -> Fl
     K::float_from_data(TensorData::new(values.to_vec(), [values.len()]).convert_dtype(dtype), device)
 }
 
-/// Computes [`batch_norm`](super::batch_norm) with the mean and the variance of each column over the rows of all ranks.
+/// Computes [`batch_norm`](fn@super::batch_norm) with the mean and the variance of each column over the rows of all ranks.
 /// Also returns these statistics.
 ///
 /// In the backward pass, the gradient of `x` contains the part of the loss of other ranks that depends on the rows of

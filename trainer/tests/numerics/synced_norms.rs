@@ -123,7 +123,7 @@ impl Batch {
         let mut nodes = Vec::new();
         for (rows, of_type) in self.features.iter().zip(&schema.node_types) {
             let data = TensorData::new(rows.concat(), [rows.len(), of_type.feature_dim]);
-            let features = if rows.is_empty() { None } else { Some(Tensor::from_data(data, &device)) };
+            let features = if rows.is_empty() { None } else { Some(Tensor::<Grad, 2>::from_data(data, &device)) };
             nodes.push(NodeInput { features, within_hop: vec![rows.len(); NUM_LAYERS + 1] });
         }
         let mut blocks = Vec::new();
