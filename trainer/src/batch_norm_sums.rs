@@ -61,7 +61,8 @@ impl StepOptions {
         match &self.batch_norm {
             Some(sync) => Ok(Some(sync)),
             None => {
-                let what = "`sync_batch_norm` needs a connection to the other ranks: call `StepOptions::join_batch_norm`";
+                let what =
+                    "`sync_batch_norm` needs a connection to the other ranks: call `StepOptions::join_batch_norm`";
                 Err(ModelError::Settings { what: what.into() })
             }
         }

@@ -141,9 +141,8 @@ pub(super) fn gradient_of_rows<T: Real>(
     let (of_beta, of_gamma) = means.split_at(channels);
     // With `normalised = (x - mean) / deviation`, the gradient of `x` is
     // gamma / deviation * (grad - mean(grad) - normalised * mean(grad * normalised)).
-    let factors: Vec<[T; 4]> = (0..channels)
-        .map(|c| [saved.gamma[c] * inverses[c], of_beta[c], of_gamma[c] * inverses[c], mean[c]])
-        .collect();
+    let factors: Vec<[T; 4]> =
+        (0..channels).map(|c| [saved.gamma[c] * inverses[c], of_beta[c], of_gamma[c] * inverses[c], mean[c]]).collect();
     let fill = |first_row: usize, out: &mut [MaybeUninit<T>]| {
         let range = first_row * channels..first_row * channels + out.len();
         let out = zeroed(out);

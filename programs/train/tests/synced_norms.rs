@@ -15,7 +15,18 @@ fn losses(mut command: Command, processes: u32, flags: &[&str]) -> Vec<f64> {
     let dir = Folder::new();
     let metrics = dir.join("metrics");
     // Adam would divide gradients that are zero but for rounding, such as of biases before a normalization, by themselves.
-    command.args(["--batch-size", "100000", "--num-epochs", "3", "--optimizer", "sgd", "--lr", "0.05", "--dropout", "0"]);
+    command.args([
+        "--batch-size",
+        "100000",
+        "--num-epochs",
+        "3",
+        "--optimizer",
+        "sgd",
+        "--lr",
+        "0.05",
+        "--dropout",
+        "0",
+    ]);
     command.args(["--nproc-per-node", &processes.to_string(), "--json", "--metrics"]).arg(&metrics).args(flags);
     json_of(run(&mut command));
     losses_in(&metrics)
