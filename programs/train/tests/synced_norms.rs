@@ -23,7 +23,7 @@ fn losses(mut command: Command, processes: u32, flags: &[&str]) -> Vec<f64> {
         "--optimizer",
         "sgd",
         "--lr",
-        "0.05",
+        "0.005",
         "--dropout",
         "0",
     ]);
