@@ -15,15 +15,6 @@ pub const DEFAULT_MASTER_PORT: u16 = 11111;
 pub(crate) const MAX_WORLD_SIZE: usize = 16_384;
 
 /// The rank of a process, the addresses of its job, and every limit of this crate.
-///
-/// ```
-/// use edgecut_cluster::ClusterConfig;
-///
-/// let mut config = ClusterConfig::new(3, 8, "10.0.0.1", 29500);
-/// config.local_rank = 1;
-/// config.local_world_size = 2;
-/// assert_eq!(config.local_ranks(), 2..4);
-/// ```
 #[derive(Clone, Debug)]
 pub struct ClusterConfig {
     /// The rank of this process, from 0 to `world_size - 1`.

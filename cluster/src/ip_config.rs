@@ -70,16 +70,6 @@ pub enum NodeRole {
 }
 
 /// The address and the settings of a node; in YAML an entry of `hosts`.
-///
-/// ```
-/// use edgecut_cluster::IpConfig;
-///
-/// let text = "hosts:\n  - {address: node-1, processes: 2, interface: eth1}\n";
-/// let config = IpConfig::parse(text, "ip_config.yaml")?;
-/// let node = config.master();
-/// assert_eq!((node.host.as_str(), node.processes, node.interface.as_deref()), ("node-1", Some(2), Some("eth1")));
-/// # Ok::<(), edgecut_cluster::IpConfigError>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeAddress {

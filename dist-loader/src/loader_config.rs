@@ -12,14 +12,6 @@ use std::sync::Arc;
 pub const DEFAULT_PREFETCH_BYTES: usize = 1 << 30;
 
 /// The configuration of a loader. Its serialisation has the settings that must be equal on all ranks.
-///
-/// ```
-/// use edgecut_dist_loader::LoaderConfig;
-/// use edgecut_dist_sampler::NodeFields;
-/// let wanted = NodeFields { features: true, labels: true, ..NodeFields::default() };
-/// let config = LoaderConfig { even_batches: true, shuffle: true, ..LoaderConfig::new(1024, wanted) };
-/// assert_eq!(config.batch_size, 1024);
-/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct LoaderConfig {
     /// The most seeds per batch and rank. For a rank's own seeds, ranks may differ in it.

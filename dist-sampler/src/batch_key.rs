@@ -4,12 +4,6 @@ use edgecut_graph::rng::combine;
 use serde::{Deserialize, Serialize};
 
 /// The key of a batch. Two batches with the same key and the same seed nodes are equal.
-///
-/// ```
-/// use edgecut_dist_sampler::BatchKey;
-/// let key = BatchKey { seed: 1, epoch: 0, batch: 7 };
-/// assert_ne!(key.stream(), BatchKey { batch: 8, ..key }.stream());
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BatchKey {
     /// The seed of the run.

@@ -79,19 +79,6 @@ pub struct CudaGpu {
 }
 
 /// The device that a process computes on.
-///
-/// ```
-/// use edgecut_gpu::{CudaGpu, Resolved};
-///
-/// let gpu = CudaGpu {
-///     index: 1,
-///     name: "NVIDIA L4".to_owned(),
-///     total_memory_bytes: 24 << 30,
-///     compute_capability: (8, 9),
-///     driver_version: (12, 4),
-/// };
-/// assert_eq!(Resolved::Cuda(gpu).to_string(), "cuda:1 (NVIDIA L4, 24.0 GiB)");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// The CPU.

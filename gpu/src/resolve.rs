@@ -10,13 +10,6 @@ use crate::device::{CudaGpu, DeviceChoice, DeviceError, Machine, Resolved, visib
 /// Fails if the program is not built for the device, if the device does not exist or lacks what it needs on this
 /// machine, and if there are fewer GPUs than processes. `auto` fails only in the last case, since a job should not run
 /// on GPUs and CPUs at once.
-///
-/// ```
-/// use edgecut_gpu::{DeviceChoice, Resolved, resolve};
-///
-/// assert_eq!(resolve(DeviceChoice::Cpu, 0, 1)?, Resolved::Cpu { why: None });
-/// # Ok::<(), edgecut_gpu::DeviceError>(())
-/// ```
 pub fn resolve(choice: DeviceChoice, local_rank: usize, local_world_size: usize) -> Result<Resolved, DeviceError> {
     #[cfg(feature = "cuda")]
     let machine = Some(&crate::cuda::machine::ThisMachine as &dyn Machine);

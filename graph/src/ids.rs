@@ -13,13 +13,6 @@ pub const DEFAULT_RELATION: &str = "to";
 
 /// A part of a graph as processes hold it, counted from 0: a part on disk, or a group of consecutive parts on disk that
 /// a process has opened as one. Files belong to parts on disk, which have numbers of another type, [`DiskPartId`].
-///
-/// ```
-/// use edgecut_graph::{GlobalNodeId, PartitionBook, PartitionId};
-/// let book = PartitionBook::new(vec![0, 3, 10])?;
-/// assert_eq!(book.owner(GlobalNodeId(7)), PartitionId(1));
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PartitionId(pub u32);
 

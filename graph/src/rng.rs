@@ -82,14 +82,6 @@ impl CounterRng {
     }
 
     /// Shuffles `items` in place (Fisher-Yates).
-    ///
-    /// ```
-    /// use edgecut_graph::rng::CounterRng;
-    /// let mut items = [1, 2, 3, 4];
-    /// CounterRng::new(7).shuffle(&mut items);
-    /// items.sort();
-    /// assert_eq!(items, [1, 2, 3, 4]);
-    /// ```
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);

@@ -12,11 +12,7 @@
 //! ```
 //! use edgecut_graph::{Dataset, NodeData, Part, DiskPartId};
 //! use edgecut_partition::{PartitionOptions, partition, verify};
-//! let nodes = NodeData {
-//!     name: "node".into(),
-//!     num_nodes: 4,
-//!     ..NodeData::default()
-//! };
+//! let nodes = NodeData { name: "node".into(), num_nodes: 4, ..NodeData::default() };
 //! let graph = Dataset::homogeneous("square", nodes, vec![0, 1, 2, 3].into(), vec![1, 0, 3, 2].into());
 //! let dir = tempfile::tempdir()?;
 //! let parts = dir.path().join("2-parts");

@@ -5,12 +5,6 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// An error in a configuration, a table or the graph that they describe.
-///
-/// ```
-/// use edgecut_tables::{TableError, TableOptions, read_tables};
-/// let error = read_tables("no/such.json".as_ref(), "papers", &TableOptions::default()).unwrap_err();
-/// assert!(matches!(error, TableError::Io { .. }));
-/// ```
 #[derive(Debug, Error)]
 pub enum TableError {
     /// A file could not be read or written.

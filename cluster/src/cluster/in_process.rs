@@ -11,21 +11,6 @@ impl Cluster {
     ///
     /// `adjust` may change the configuration of each rank before it joins. All ranks count as processes of one node.
     ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let ranks = Cluster::join_local(2, |config| config.collective_timeout_ms = 5_000)?;
-    /// std::thread::scope(|scope| {
-    ///     for cluster in ranks {
-    ///         scope.spawn(move || {
-    ///             cluster.world()?.barrier()?;
-    ///             cluster.shutdown()
-    ///         });
-    ///     }
-    /// });
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`Cluster::join`]. If several ranks fail, the error of the lowest one is returned.
     pub fn join_local(

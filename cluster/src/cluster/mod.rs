@@ -43,16 +43,6 @@ const SPARE_ARRIVALS: usize = 64;
 /// Dropping the last handle, [`ProcessGroup`](crate::ProcessGroup)s included, without [`Cluster::shutdown`] counts as a
 /// failure of this rank. A handle that is dropped during a panic first reports the panic message to the other ranks,
 /// unless `report_panics` of the configuration is off.
-///
-/// ```
-/// use edgecut_cluster::Cluster;
-///
-/// let cluster = Cluster::join_local(1, |config| config.fingerprint = "run 7".to_owned())?.remove(0);
-/// assert_eq!((cluster.rank(), cluster.world_size()), (0, 1));
-/// assert_eq!(cluster.config().fingerprint, "run 7");
-/// cluster.shutdown()?;
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,

@@ -35,6 +35,7 @@ pub(crate) const MAX_BROADCAST_BYTES: u64 = 4 << 30;
 /// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
 /// let mut world = cluster.world()?;
 /// let mut gradients = vec![0.5_f32, 1.0];
+/// world.broadcast(&mut gradients, 0)?;
 /// world.all_reduce(&mut gradients, ReduceOp::Mean)?;
 /// let losses = world.all_gather(b"0.25")?;
 /// assert_eq!(losses, [b"0.25"]);
@@ -126,24 +127,6 @@ impl ProcessGroup {
     /// Combines `data` of all members element by element, in place. Afterwards all members hold the same result, bit
     /// for bit. Lengths and types must be equal on all members.
     ///
-    /// ```
-    /// use edgecut_cluster::{Cluster, ReduceOp};
-    ///
-    /// let ranks = Cluster::join_local(2, |_| {})?;
-    /// std::thread::scope(|scope| {
-    ///     for cluster in ranks {
-    ///         scope.spawn(move || {
-    ///             let mut world = cluster.world().expect("the group is made");
-    ///             let mut data = [1.0_f32, cluster.rank() as f32];
-    ///             world.all_reduce(&mut data, ReduceOp::Sum).expect("both ranks take part");
-    ///             assert_eq!(data, [2.0, 1.0]);
-    ///             cluster.shutdown().expect("both ranks are done");
-    ///         });
-    ///     }
-    /// });
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
-    ///
     /// # Errors
     /// Members that call different collectives or pass different lengths or types; a member that fails or is silent for
     /// `collective_timeout_ms`. `data` is then in an undefined state.
@@ -153,24 +136,6 @@ impl ProcessGroup {
 
     /// Copies `data` of the member `root` (a rank in the group) to all other members. Lengths and types must be equal
     /// on all members.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let ranks = Cluster::join_local(2, |_| {})?;
-    /// std::thread::scope(|scope| {
-    ///     for cluster in ranks {
-    ///         scope.spawn(move || {
-    ///             let mut world = cluster.world().expect("the group is made");
-    ///             let mut seed = [if cluster.rank() == 0 { 42_u64 } else { 0 }];
-    ///             world.broadcast(&mut seed, 0).expect("both ranks take part");
-    ///             assert_eq!(seed, [42]);
-    ///             cluster.shutdown().expect("both ranks are done");
-    ///         });
-    ///     }
-    /// });
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     ///
     /// # Errors
     /// As [`ProcessGroup::all_reduce`]; a root that is not a rank of the group.
@@ -201,23 +166,6 @@ impl ProcessGroup {
     }
 
     /// Gathers the bytes of all members, in the order of the group. The lengths may differ between members.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let ranks = Cluster::join_local(2, |_| {})?;
-    /// std::thread::scope(|scope| {
-    ///     for cluster in ranks {
-    ///         scope.spawn(move || {
-    ///             let mut world = cluster.world().expect("the group is made");
-    ///             let mine = vec![7; cluster.rank() + 1];
-    ///             assert_eq!(world.all_gather(&mine).expect("both ranks take part"), [vec![7], vec![7, 7]]);
-    ///             cluster.shutdown().expect("both ranks are done");
-    ///         });
-    ///     }
-    /// });
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     ///
     /// # Errors
     /// As [`ProcessGroup::all_reduce`]; more than [`MAX_GATHER_BYTES`] bytes in total.

@@ -1,16 +1,6 @@
 //! The element types and operations of all-reduce.
 
 /// The operation by which an all-reduce combines the values of all ranks.
-///
-/// ```
-/// use edgecut_cluster::{Cluster, ReduceOp};
-///
-/// let mut world = Cluster::join_local(1, |_| {})?.remove(0).world()?;
-/// let mut slowest = [12.5_f64];
-/// world.all_reduce(&mut slowest, ReduceOp::Max)?;
-/// assert_eq!(slowest, [12.5]);
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReduceOp {
     /// The sum; integers wrap around.

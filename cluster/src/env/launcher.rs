@@ -3,19 +3,6 @@
 use std::fmt;
 
 /// A program that starts the processes of a job and assigns their ranks.
-///
-/// ```
-/// use edgecut_cluster::{EnvRanks, Launcher};
-///
-/// let set = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")];
-/// let local = [("OMPI_COMM_WORLD_LOCAL_RANK", "1"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "2")];
-/// let env = EnvRanks::read_from(|name| {
-///     set.iter().chain(&local).find(|(set, _)| *set == name).map(|(_, value)| value.into())
-/// })?;
-/// assert_eq!(env.launcher, Some(Launcher::OpenMpi));
-/// assert_eq!(Launcher::OpenMpi.to_string(), "Open MPI's mpirun");
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Launcher {

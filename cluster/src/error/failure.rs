@@ -8,15 +8,6 @@ use serde::{Deserialize, Serialize};
 /// The first failure of a job: the rank or the connection that failed, and the reason.
 ///
 /// All ranks learn the same failure, whichever consequence they notice first.
-///
-/// ```
-/// use edgecut_cluster::Failure;
-///
-/// let addr = "10.0.0.1:29500".parse().expect("an address");
-/// let failure = Failure { rank: 1, addr, reason: "disk full".to_owned(), link_to: None, is_own: true };
-/// assert_eq!(failure.head(), "rank 1 at 10.0.0.1:29500 failed");
-/// assert_eq!(failure.to_string(), "rank 1 at 10.0.0.1:29500 failed: disk full");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The rank that failed.

@@ -7,25 +7,6 @@ use crate::say::say;
 pub const OTHER_RANK_FAILED: u8 = 3;
 
 /// The origin of an error.
-///
-/// ```
-/// use edgecut_cluster::{Blame, Cluster, OTHER_RANK_FAILED};
-///
-/// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
-/// let status = match cluster.blame("out of memory") {
-///     Blame::Own(error) => {
-///         eprintln!("error: {error}");
-///         1
-///     }
-///     // The other rank reports the cause.
-///     Blame::Other(why) => {
-///         eprintln!("{why}");
-///         OTHER_RANK_FAILED
-///     }
-/// };
-/// assert_eq!(status, 1);
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blame<E> {
     /// The error is this process's own. It has been reported to the other ranks.

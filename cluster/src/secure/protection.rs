@@ -6,12 +6,6 @@ use serde::{Deserialize, Serialize};
 
 /// The protection of the bytes on all connections of a process. It must be the same on all processes that connect to
 /// each other.
-///
-/// ```
-/// use edgecut_cluster::{ClusterConfig, Protection};
-///
-/// assert_eq!(ClusterConfig::new(0, 2, "node-1", 29500).protection, Protection::Unprotected);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Protection {
     /// Bytes are sent as they are. TCP's own checksum of 16 bits misses some faults.

@@ -19,28 +19,6 @@ use crate::secure::timed::TimedSecureStream;
 /// The file descriptor is that of the socket. A caller may wait for it after a read that would block, but not before
 /// one: bytes that were received may already be in memory. A write reports bytes when they have been sent completely;
 /// after one that would block, the next write must begin with the same bytes.
-///
-/// ```
-/// use std::io::{Read, Write};
-///
-/// use edgecut_cluster::{Cluster, Protection, Token};
-///
-/// let token = Token::random()?;
-/// let mut ranks = Cluster::join_local(2, |config| {
-///     config.token = Some(token.clone());
-///     config.protection = Protection::Encrypted;
-/// })?;
-/// let client = ranks.remove(1);
-/// let mut incoming = ranks[0].take_rpc_incoming().expect("nobody has taken it");
-/// let mut request = client.connect_rpc(0)?;
-/// request.write_all(b"nobody can read this on the way").expect("it fits into the buffer");
-/// let (from, mut stream) = incoming.blocking_recv().expect("the connection is open");
-/// stream.set_nonblocking(false).expect("blocking reads are simpler here");
-/// let mut received = [0; 6];
-/// stream.read_exact(&mut received).expect("the request comes");
-/// assert_eq!((from, &received), (1, b"nobody"));
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 pub struct SecureStream {
     socket: TcpStream,
     halves: Halves,

@@ -64,17 +64,6 @@ impl CachedRows {
     /// Fetches the features of the nodes in some slots of one type, to fill the cache: `[slots.len(), feature_dim]`,
     /// row-major. Fetching ranges of slots one after the other bounds the memory that this takes.
     ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
-    /// use edgecut_dist_loader::CachedRows;
-    /// use edgecut_graph::NodeTypeId;
-    /// let cached = CachedRows::new(vec![vec![7, 3]])?;
-    /// let graph = loader.sampler().node();
-    /// let features = graph.handle().block_on(cached.fetch(graph, NodeTypeId(0), 0..2))?;
-    /// assert_eq!(features.len(), 2 * graph.part().meta().node_types[0].feature_dim);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`LoaderError::Config`] for slots that do not exist, [`LoaderError::Fetch`] if the type has no features or a
     /// peer fails.

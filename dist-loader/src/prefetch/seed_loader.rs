@@ -83,19 +83,6 @@ impl<S: SeedBatches> SeedLoader<S> {
 
     /// Returns the loader with a cache. From now on it does not fetch the features of cached nodes. Other ranks may use
     /// other caches.
-    ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
-    /// use edgecut_dist_loader::{CachedRows, NodeBatch};
-    /// use std::sync::Arc;
-    /// let cached = CachedRows::new(vec![(0..100).collect()])?;
-    /// let loader = loader.with_cache(Arc::new(cached));
-    /// let batch = loader.epoch(0).next().expect("a batch")?;
-    /// let nodes = &batch.nodes[0];
-    /// assert!(nodes.features.is_empty() && nodes.cache_slots == nodes.input_nodes);
-    /// assert!(!nodes.cache_slots.contains(&NodeBatch::NOT_CACHED));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
         self.change(|seeds| seeds.set_cache(cache))
     }
@@ -210,13 +197,6 @@ impl<S: SeedBatches> SeedLoader<S> {
 
     /// Returns the batches of `epoch` after `prepare`, which runs on the sampling threads, so that the consumer gets
     /// batches ready to use.
-    ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
-    /// let sizes = loader.epoch_map(0, |batch| batch.num_seeds).collect::<Result<Vec<usize>, _>>()?;
-    /// assert_eq!(sizes, [16, 16, 16, 16, 16, 16, 4]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn epoch_map<T: Send + 'static>(
         &self,
         epoch: u64,

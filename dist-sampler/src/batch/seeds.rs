@@ -31,13 +31,6 @@ pub struct ExcludedEdge {
 
 impl SampleSeeds {
     /// Makes seeds from nodes of one type of a graph with `num_types` node types.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::SampleSeeds;
-    /// use edgecut_graph::NodeTypeId;
-    /// let seeds = SampleSeeds::of_type(NodeTypeId(1), vec![7, 3], 3);
-    /// assert_eq!(seeds.nodes, [vec![], vec![7, 3], vec![]]);
-    /// ```
     pub fn of_type(node_type: NodeTypeId, ids: Vec<u32>, num_types: usize) -> Self {
         let mut nodes = vec![Vec::new(); num_types];
         nodes[node_type.index()] = ids;
@@ -45,13 +38,6 @@ impl SampleSeeds {
     }
 
     /// Gives each node a separate neighborhood and, in temporal sampling, a time.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::SampleSeeds;
-    /// use edgecut_graph::NodeTypeId;
-    /// let seeds = SampleSeeds::of_type(NodeTypeId(0), vec![7, 3], 1).disjoint(vec![100, 200]);
-    /// assert_eq!(seeds.batch, [[0, 1]]);
-    /// ```
     pub fn disjoint(mut self, times: Vec<i64>) -> Self {
         self.batch = self.nodes.iter().map(|nodes| (0..nodes.len() as u32).collect()).collect();
         self.times = times;

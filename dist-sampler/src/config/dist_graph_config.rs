@@ -8,12 +8,6 @@ const CORES_PER_NETWORK_THREAD: usize = 16;
 const MAX_NETWORK_THREADS: usize = 8;
 
 /// The resources and limits of a process that samples and answers its peers.
-///
-/// ```
-/// use edgecut_dist_sampler::DistGraphConfig;
-/// let config = DistGraphConfig { num_workers: 2, rpc_timeout_ms: 5_000, ..DistGraphConfig::default() };
-/// assert_eq!(config.max_message_bytes, 64 << 20);
-/// ```
 #[derive(Clone, Debug)]
 pub struct DistGraphConfig {
     /// Threads that sample and gather for this process's batches and its peers' requests. Default: all cores.

@@ -11,12 +11,6 @@ use std::num::NonZeroU32;
 /// Further edges from a node to the same destination have numbers of their own. The neighbors of one node are distributed
 /// as in neighbor sampling: uniform, or by weight, and as many. Nodes that share in-neighbors draw the same ones more often,
 /// so a batch has fewer nodes. All hops of a batch use the same numbers.
-///
-/// ```
-/// use edgecut_dist_sampler::{Fanout, Labor, SamplerConfig};
-/// let config = SamplerConfig::new(vec![Fanout::Count(15)]).with_labor(Some(Labor::default()));
-/// assert_eq!(config.labor.map(|labor| labor.batch_dependency.get()), Some(1));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Labor {
     /// The number of batches over which the random numbers of nodes turn into new ones. Batches with close numbers in an

@@ -4,12 +4,6 @@ use edgecut_graph::{EdgeTypeMeta, NodeTypeMeta};
 use serde::{Deserialize, Serialize};
 
 /// The attributes of nodes to fetch.
-///
-/// ```
-/// use edgecut_dist_sampler::NodeFields;
-/// let features_and_labels = NodeFields { features: true, labels: true, ..NodeFields::default() };
-/// assert!(!features_and_labels.degrees);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeFields {
     /// Labels, `i64`, or targets, `f32`.

@@ -7,12 +7,6 @@ use crate::config::sampling_policy::Temporal;
 use serde::{Deserialize, Serialize};
 
 /// The configuration of a [`DistNeighborSampler`](crate::DistNeighborSampler).
-///
-/// ```
-/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-/// let config = SamplerConfig::new(vec![Fanout::Count(15), Fanout::Count(10)]).with_weights(true);
-/// assert!(config.weighted && !config.replace);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplerConfig {
     /// Fan-outs by hop and edge type.

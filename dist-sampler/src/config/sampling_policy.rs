@@ -88,13 +88,6 @@ impl SamplingPolicy {
 }
 
 /// Temporal sampling, which draws nothing later than the seed's time.
-///
-/// ```
-/// use edgecut_dist_sampler::{Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr};
-/// let latest = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Last };
-/// let config = SamplerConfig::new(vec![Fanout::Count(10)]).with_times(Some(latest));
-/// assert_eq!(config.temporal, Some(latest));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Temporal {
     /// The times to compare with the seed's time.

@@ -6,14 +6,6 @@ use edgecut_graph::{FeaturesChecksum, checksum};
 
 /// The servers that together hold a graph, the same list on every server and client. Any number of servers can hold any
 /// number of parts, see [`PartLayout`](edgecut_cluster::PartLayout).
-///
-/// ```
-/// use edgecut_cluster::ServiceConfig;
-/// use edgecut_dist_sampler::ServerList;
-/// let servers = ServerList::parse("node-1:29600,node-2:29600", ServiceConfig::new(None))?;
-/// assert_eq!(servers.addresses()[1].host(), "node-2");
-/// # Ok::<(), edgecut_dist_sampler::SampleError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct ServerList {
     addresses: Vec<ServiceAddress>,

@@ -30,15 +30,6 @@ impl DistGraph {
     /// machine has the rows in its own memory. If the processes have different parts or sizes, the largest limit
     /// applies. Must not be called from async code.
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::{CacheContents, CacheSize, Hotness};
-    /// // The only part of a graph has nothing to cache.
-    /// let contents = graph.cache_features(Hotness::new(1), CacheSize::Ratio(0.2))?;
-    /// assert_eq!(contents, CacheContents::default());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`SampleError::Layout`] if this process has a cache already, [`SampleError::Dataset`] if the files cannot be
     /// written or mapped, or an error of a peer.

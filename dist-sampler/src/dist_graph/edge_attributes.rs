@@ -46,19 +46,6 @@ impl DistGraph {
     /// Fetches attributes of edges of one type. Edge `i` is the `positions[i]`-th in-edge, in the order of the original
     /// edge list, of the node with the global id `destinations[i]`.
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::EdgeFields;
-    /// use edgecut_graph::EdgeTypeId;
-    /// let csc = &graph.part().edges(EdgeTypeId(0)).csc;
-    /// let row = (0..100).find(|&row| csc.degree(row) > 0).expect("an edge");
-    /// let destinations = [row as u32];
-    /// let wanted = EdgeFields { weights: true, ..EdgeFields::default() };
-    /// let fetched = graph.fetch_edges(EdgeTypeId(0), &destinations, &[0], wanted);
-    /// assert_eq!(graph.handle().block_on(fetched)?.weights.len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] if the edge type lacks a requested attribute, or an error of a peer.
     pub async fn fetch_edges(

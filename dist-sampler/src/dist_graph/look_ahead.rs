@@ -103,13 +103,6 @@ impl DistGraph {
     /// epochs of loaders sample neighborhoods ahead, and keep the rows whose next use is nearest. All processes of this
     /// machine must call this, and share the limit in equal parts. Must not be called from async code.
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::{CacheSize, LookAhead};
-    /// graph.look_ahead(LookAhead { size: CacheSize::Bytes(1 << 20), num_batches: 8 })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`SampleError::Layout`] if this process has a cache already or `num_batches` is 0, or an error of a peer.
     pub fn look_ahead(&self, look_ahead: LookAhead) -> Result<(), SampleError> {

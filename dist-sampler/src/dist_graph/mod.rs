@@ -439,13 +439,6 @@ impl DistGraph {
     /// their part. Otherwise all ranks share the seeds of all parts, so that each gets the same number. If the number of
     /// clients is a multiple of the number of parts, clients divide the seeds as the same number of ranks with parts
     /// would, and otherwise share those of all parts.
-    ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::SeedShare;
-    /// assert_eq!(graph.seed_share(), SeedShare { parts: 0..1, sharers: 1, mine: 0 });
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn seed_share(&self) -> SeedShare {
         let rank = self.cluster.rank();
         let world_size = self.cluster.world_size();

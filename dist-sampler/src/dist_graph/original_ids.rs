@@ -30,18 +30,6 @@ impl DistGraph {
     /// node with `with_degrees`, which [`DistGraph::find_by_in_edge`] needs. A graph of one part needs no memory for
     /// it.
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::NodeTypeId;
-    /// let mut world = graph.cluster().world()?;
-    /// graph.make_directory(NodeTypeId(0), true, &mut world)?;
-    /// let num_in_edges = graph.num_in_edges(NodeTypeId(0)).expect("known with degrees");
-    /// let last = [num_in_edges - 1];
-    /// let found = graph.find_by_in_edge(NodeTypeId(0), &last);
-    /// assert_eq!(graph.handle().block_on(found)?.len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// An error of a peer or of the job, or [`SampleError::Layout`] if the parts belong to different graphs.
     pub fn make_directory(

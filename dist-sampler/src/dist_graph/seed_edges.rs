@@ -27,14 +27,6 @@ impl DistGraph {
 
     /// Returns the seed edges of a part at these positions, which must be below [`DistGraph::num_seed_edges`].
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::{EdgeTypeId, SeedEdgeSet, Split};
-    /// let edges = graph.seed_edges(0, EdgeTypeId(0), SeedEdgeSet::Links(Split::Train), vec![0, 5]);
-    /// assert_eq!(graph.handle().block_on(edges)?.len(), 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// An error of a peer.
     pub async fn seed_edges(

@@ -19,12 +19,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 /// The configuration of an embedding.
-///
-/// ```
-/// use edgecut_dist_sampler::EmbeddingConfig;
-/// let config = EmbeddingConfig { dim: 64, seed: 1, scale: 0.1 };
-/// assert_eq!(config.dim, 64);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EmbeddingConfig {
     /// The number of values per node.
@@ -269,25 +263,6 @@ impl DistEmbedding {
     }
 
     /// Copies the state of the rows that this process holds, for [`set_state`](Self::set_state).
-    ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig, SparseAdam};
-    /// use edgecut_graph::NodeTypeId;
-    /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
-    /// let mut embedding = DistEmbedding::new(graph.clone(), NodeTypeId(0), config)?;
-    /// let step = |embedding: &mut DistEmbedding| {
-    ///     graph.handle().block_on(embedding.push(&[4], &[1.0, -1.0])).map(|()| embedding.step(&SparseAdam::new(0.1), 1.0))
-    /// };
-    /// step(&mut embedding)?;
-    /// let first = embedding.state();
-    /// step(&mut embedding)?;
-    /// let second = embedding.state();
-    /// embedding.set_state(&first)?;
-    /// step(&mut embedding)?;
-    /// assert_eq!(embedding.state(), second);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn state(&self) -> ShardState {
         ShardState { version: self.version, rows: self.shard.as_ref().map(|shard| shard.state()) }
     }

@@ -49,13 +49,6 @@ struct OfEdgeType {
 }
 
 /// A snapshot of the totals.
-///
-/// ```
-/// use edgecut_dist_sampler::TrafficCount;
-/// let before = TrafficCount { requests: 2, ..TrafficCount::default() };
-/// let after = TrafficCount { requests: 5, remote_bytes: 800, ..TrafficCount::default() };
-/// assert_eq!((after - before).requests, 3);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCount {
     /// Nodes whose features batches have read, from any part, counted once per batch.

@@ -50,14 +50,6 @@ macro_rules! with_element {
 pub(crate) use with_element;
 
 /// A row-major matrix in a device's memory. Rows may be padded: value `(r, c)` is at `r * stride + c`.
-///
-/// ```no_run
-/// # fn run<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>) {
-/// use edgecut_gpu::kernels::{Element, Matrix};
-/// let matrix = Matrix::from_slice(client, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3]);
-/// assert_eq!((matrix.stride, matrix.element), (3, Element::F32));
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub struct Matrix {
     /// The memory of the values.

@@ -24,11 +24,7 @@ impl Dataset {
     ///
     /// ```
     /// # use edgecut_graph::{Dataset, NodeData};
-    /// # let nodes = NodeData {
-    /// #     name: "node".into(),
-    /// #     num_nodes: 3,
-    /// #     ..NodeData::default()
-    /// # };
+    /// # let nodes = NodeData { name: "node".into(), num_nodes: 3, ..NodeData::default() };
     /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
     /// graph.to_undirected();
     /// assert_eq!(graph.edge_types[0].src[..], [0, 1, 1, 2]);
@@ -90,19 +86,6 @@ impl Dataset {
 
     /// Adds the inverse of each edge right after it, whether it exists or not, with the same attributes, as OGB's loader
     /// does. Edge types that join two node types do not change.
-    ///
-    /// ```
-    /// # use edgecut_graph::{Dataset, NodeData};
-    /// # let nodes = NodeData {
-    /// #     name: "node".into(),
-    /// #     num_nodes: 3,
-    /// #     ..NodeData::default()
-    /// # };
-    /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
-    /// graph.add_inverse_edges();
-    /// assert_eq!(graph.edge_types[0].src[..], [0, 1, 1, 2]);
-    /// assert_eq!(graph.edge_types[0].dst[..], [1, 0, 2, 1]);
-    /// ```
     pub fn add_inverse_edges(&mut self) {
         // Nothing fails in memory.
         let _ = self.add_inverse_edges_in(&Workspace::default());
@@ -142,11 +125,7 @@ impl Dataset {
     ///
     /// ```
     /// # use edgecut_graph::{Dataset, NodeData};
-    /// # let nodes = NodeData {
-    /// #     name: "node".into(),
-    /// #     num_nodes: 3,
-    /// #     ..NodeData::default()
-    /// # };
+    /// # let nodes = NodeData { name: "node".into(), num_nodes: 3, ..NodeData::default() };
     /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
     /// graph.add_reverse_edges();
     /// assert_eq!(graph.edge_types[1].relation, "rev_to");

@@ -10,12 +10,6 @@ const STEP: &str = "reordering the ids of edges";
 const TEXTS_AT_ONCE: usize = 1 << 16;
 
 /// The ids that edges have in their table, one per edge. An edge and its reverse have the same id.
-///
-/// ```
-/// use edgecut_graph::{EdgeId, EdgeIds, TextArray};
-/// let ids = EdgeIds::Texts(TextArray::of(["p-1", "p-2"]));
-/// assert_eq!((ids.len(), ids.get(1)), (2, EdgeId::Text(b"p-2")));
-/// ```
 #[derive(Clone, Debug)]
 pub enum EdgeIds {
     /// Whole numbers.
@@ -46,12 +40,6 @@ pub enum EdgeId<'a> {
 /// Texts, end to end.
 ///
 /// Invariant: `ends` does not decrease, and its last entry is the number of bytes.
-///
-/// ```
-/// use edgecut_graph::TextArray;
-/// let texts = TextArray::of(["p-1", ""]);
-/// assert_eq!((texts.len(), texts.get(0), texts.get(1)), (2, &b"p-1"[..], &b""[..]));
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TextArray {
     bytes: Buffer<u8>,

@@ -7,13 +7,6 @@ use crate::NodeTypeId;
 use crate::memory::{Buffer, Features, Workspace, select_rows};
 
 /// The edges of one type, directed from source to destination.
-///
-/// ```
-/// use edgecut_graph::{EdgeData, NodeTypeId};
-/// let mut writes = EdgeData::new(NodeTypeId(0), "writes", NodeTypeId(1), vec![0, 0, 1].into(), vec![2, 1, 0].into());
-/// writes.attributes.weights = Some(vec![1.0, 0.5, 2.0].into());
-/// assert!(!writes.attributes.is_empty() && writes.held_out.is_empty());
-/// ```
 #[derive(Clone, Debug)]
 pub struct EdgeData {
     /// The type of the sources.
@@ -51,14 +44,6 @@ pub struct EdgeAttributes {
 /// training edges that they belong to.
 ///
 /// Invariant: partitioning, sampling and the measures of a partitioning do not see held-out edges.
-///
-/// ```
-/// use edgecut_graph::{EdgeList, HeldOutEdges};
-/// let test = EdgeList { times: Some(vec![7].into()), ..EdgeList::new(vec![0].into(), vec![1].into()) };
-/// let held_out = HeldOutEdges { test, ..HeldOutEdges::default() };
-/// assert_eq!(held_out.lists().map(|(name, list)| (name, list.len())), [("valid", 0), ("test", 1)]);
-/// assert!(held_out.has_times());
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct HeldOutEdges {
     /// Edges that select the best epoch.

@@ -7,15 +7,6 @@ use crate::memory::{FeatureDtype, FeatureDtypes, Workspace};
 impl Dataset {
     /// Converts node features to other stored types, in memory. Features of edges keep their type.
     ///
-    /// ```
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::FeatureDtype;
-    /// let mut graph = fake(&FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() })?;
-    /// graph.convert_features(&FeatureDtype::Int8.into())?;
-    /// assert_eq!(graph.node_types[0].features.as_ref().map(|features| features.dtype()), Some(FeatureDtype::Int8));
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`GraphError::FeatureDtypes`] for a named type that does not exist or has no features,
     /// [`GraphError::OutOfRange`] for a value that the type cannot represent.

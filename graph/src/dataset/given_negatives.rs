@@ -5,13 +5,6 @@ use crate::scan::first_position;
 use serde::{Deserialize, Serialize};
 
 /// The given negatives of a list of held-out edges, in the id space of the edges.
-///
-/// ```
-/// use edgecut_graph::{EdgeList, GivenNegatives};
-/// let negatives = GivenNegatives::OfEach { num: 3, dst: vec![4, 5, 6, 7, 8, 9].into() };
-/// let valid = EdgeList { negatives: Some(negatives), ..EdgeList::new(vec![0, 1].into(), vec![2, 3].into()) };
-/// assert_eq!(valid.negatives.map(|negatives| negatives.num_pairs()), Some(6));
-/// ```
 #[derive(Clone, Debug)]
 pub enum GivenNegatives {
     /// Separate destinations for each edge, which replace its own.

@@ -20,13 +20,6 @@ const STEP: &str = "holding out edges";
 const LATEST: &str = "latest:";
 
 /// The criterion and the shares of the edges to hold out.
-///
-/// ```
-/// use edgecut_graph::HoldOut;
-/// let hold_out = HoldOut::random(0.05, 0.1, 7);
-/// assert!(hold_out.check().is_ok());
-/// assert!(HoldOut { test_fraction: 0.95, ..hold_out }.check().is_err());
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HoldOut {
     /// The criterion by which edges are chosen.

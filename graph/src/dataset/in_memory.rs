@@ -11,11 +11,7 @@ use crate::{EdgeTypeId, NodeTypeId};
 ///
 /// ```
 /// use edgecut_graph::{Dataset, NodeData};
-/// let nodes = NodeData {
-///     name: "node".into(),
-///     num_nodes: 3,
-///     ..NodeData::default()
-/// };
+/// let nodes = NodeData { name: "node".into(), num_nodes: 3, ..NodeData::default() };
 /// let path = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
 /// path.validate()?;
 /// assert_eq!(path.num_edges(), 2);

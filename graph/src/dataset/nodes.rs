@@ -4,20 +4,6 @@ use super::{NodeLabel, Splits, Targets};
 use crate::memory::{Buffer, Features};
 
 /// The nodes of one type.
-///
-/// ```
-/// use edgecut_graph::{Features, NodeData, Splits};
-/// let nodes = NodeData {
-///     name: "paper".into(),
-///     num_nodes: 2,
-///     features: Some(Features::F32 { values: vec![0.5, 1.0, 1.5, 2.0].into(), dim: 2 }),
-///     labels: Some(vec![0, 1].into()),
-///     num_classes: 2,
-///     splits: Splits { train: vec![0].into(), test: vec![1].into(), ..Splits::default() },
-///     ..NodeData::default()
-/// };
-/// assert_eq!(nodes.features.map(|features| features.num_rows()), Some(nodes.num_nodes));
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NodeData {
     /// The name of the type.

@@ -30,11 +30,7 @@ impl Dataset {
     ///
     /// ```
     /// # use edgecut_graph::{Dataset, NodeData};
-    /// # let nodes = NodeData {
-    /// #     name: "node".into(),
-    /// #     num_nodes: 3,
-    /// #     ..NodeData::default()
-    /// # };
+    /// # let nodes = NodeData { name: "node".into(), num_nodes: 3, ..NodeData::default() };
     /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
     /// assert!(graph.reciprocity().is_some_and(|found| found.is_one_way()));
     /// graph.to_undirected();

@@ -44,13 +44,6 @@ impl Split {
 }
 
 /// The node ids of the three splits, each ascending and without duplicates. The owner of a `Splits` names the id space.
-///
-/// ```
-/// use edgecut_graph::{Split, Splits};
-/// let mut splits = Splits { train: vec![0, 2].into(), ..Splits::default() };
-/// splits.set(Split::Test, vec![1].into());
-/// assert_eq!(splits.get(Split::Train)[..], [0, 2]);
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Splits {
     /// The training nodes.

@@ -9,13 +9,6 @@ use std::sync::Arc;
 /// A read-only array of `T`, owned or memory-mapped. Cloning only increments a reference count.
 ///
 /// Invariant: the bytes of a mapped buffer are aligned for `T` and form a whole number of elements.
-///
-/// ```
-/// use edgecut_graph::Buffer;
-/// let ids: Buffer<u32> = vec![3, 1, 2].into();
-/// let shared = ids.clone();
-/// assert_eq!((shared[0], shared.is_mapped()), (3, false));
-/// ```
 #[derive(Clone)]
 pub struct Buffer<T>(Source<T>);
 

@@ -15,15 +15,6 @@ pub(super) const ROWS_PER_TASK: usize = 1024;
 
 /// A feature matrix with one row per node or edge. `dim` is at least 1, and the number of values is a multiple of it.
 ///
-/// ```
-/// use edgecut_graph::{FeatureDtype, Features};
-/// let features = Features::F32 { values: vec![1.0, 2.0, 3.0, 4.0].into(), dim: 2 };
-/// assert_eq!((features.num_rows(), features.dtype()), (2, FeatureDtype::F32));
-/// let mut row = [0.0; 2];
-/// features.copy_row(1, &mut row);
-/// assert_eq!(row, [3.0, 4.0]);
-/// ```
-///
 /// # Shapes
 /// `[num_nodes, dim]` or `[num_edges, dim]`, row-major.
 #[derive(Clone, Debug)]

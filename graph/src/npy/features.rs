@@ -39,17 +39,6 @@ fn write<T: super::NpyElement>(
 
 /// Maps features of a shape `[rows, dim]` and a stored type.
 ///
-/// ```
-/// use edgecut_graph::{FeatureDtype, Features, map_features, write_features};
-/// # let dir = tempfile::tempdir()?;
-/// let path = dir.path().join("features.npy");
-/// let features = Features::F32 { values: vec![1.0, 2.0, 3.0, 4.0].into(), dim: 2 }.to_dtype(FeatureDtype::Bf16)?;
-/// write_features(&path, &features)?;
-/// let mapped = map_features(&path, [2, 2], FeatureDtype::Bf16)?;
-/// assert_eq!((mapped.num_rows(), mapped.row_bytes(1)), (2, features.row_bytes(1)));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// Fails if the file is missing, truncated, or of another type or shape.
 pub fn map_features(path: &Path, [rows, dim]: [usize; 2], dtype: FeatureDtype) -> Result<Features, GraphError> {

@@ -241,15 +241,6 @@ impl<T: Pod + Send + Sync> StoredArray<T> {
 
 /// Returns the shape and the NumPy type string (such as `<f4`, or `>f4` for big-endian values) from the header of `path`, without reading the data.
 ///
-/// ```
-/// use edgecut_graph::{npy_shape, write_npy};
-/// # let dir = tempfile::tempdir()?;
-/// let path = dir.path().join("ids.npy");
-/// write_npy(&path, &[3], &[1_i64, 2, 3])?;
-/// assert_eq!(npy_shape(&path)?, (vec![3], "<i8".to_owned()));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// Fails if the file is not a `.npy` file.
 pub fn npy_shape(path: &Path) -> Result<(Vec<usize>, String), GraphError> {

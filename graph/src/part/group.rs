@@ -93,19 +93,6 @@ impl Part {
     /// A group of one part is mapped, as by [`Part::open`]. A larger one is copied to the memory of this process, features
     /// included.
     ///
-    /// ```
-    /// use edgecut_graph::part_writer::write_one_part;
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{Part, PartitionId};
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// // The only group of the only part.
-    /// let part = Part::open_group(dir, &[0, 1], PartitionId(0), false)?;
-    /// assert_eq!(part.meta().num_parts, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// The errors of [`Part::open`].
     ///

@@ -3,13 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 /// The rule by which the nodes of other parts are ranked, so that a cache keeps the features that are read most often.
-///
-/// ```
-/// use edgecut_graph::HotnessRule;
-/// let rule = HotnessRule::Presample { num_neighbors: vec![15, 10, 5], batch_size: 1024 };
-/// assert!(rule.check().is_ok());
-/// assert!(HotnessRule::Presample { num_neighbors: vec![-2], batch_size: 1024 }.check().is_err());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ranking", rename_all = "kebab-case")]
 pub enum HotnessRule {

@@ -249,21 +249,6 @@ impl Part {
     }
 
     /// Finds the node with an original id by binary search. Returns `None` if this part does not own it.
-    ///
-    /// ```
-    /// use edgecut_graph::part_writer::write_one_part;
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{DiskPartId, GlobalNodeId, NodeTypeId, Part};
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// let part = Part::open(dir, DiskPartId(0), false)?;
-    /// let node = part.find_original(NodeTypeId(0), 7);
-    /// assert_eq!(node, Some(GlobalNodeId(7)));
-    /// assert_eq!(node.map(|node| part.row(NodeTypeId(0), node)), Some(7));
-    /// assert_eq!(part.find_original(NodeTypeId(0), 100), None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn find_original(&self, node_type: NodeTypeId, original: u32) -> Option<GlobalNodeId> {
         let nodes = self.nodes(node_type);
         let position = nodes.num_below(original);

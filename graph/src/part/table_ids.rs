@@ -5,13 +5,6 @@ use crate::NodeTypeId;
 use std::io;
 
 /// The ids of some nodes in their table, in the order of the nodes.
-///
-/// ```
-/// use edgecut_graph::{TableIds, TextIds};
-/// let mut texts = TextIds::default();
-/// ["ada", "alan"].iter().for_each(|id| texts.push(id.as_bytes()));
-/// assert_eq!(TableIds::Texts(texts).len(), 2);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableIds {
     /// Whole numbers.

@@ -6,14 +6,6 @@ use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3;
 
 /// The attributes of nodes or of edges. A row has the features, followed by the one-hot labels.
-///
-/// ```
-/// use edgecut_graph::{AttributeRows, OneHotLabels};
-/// // The edges have one of two labels.
-/// let labels = OneHotLabels { columns: vec![1, 0].into(), per_row: 1, names: ["single", "double"].map(String::from).into() };
-/// let rows = AttributeRows { features: None, labels: Some(labels) };
-/// assert_eq!(rows.dim(), 2);
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AttributeRows {
     /// Features, if there are any.

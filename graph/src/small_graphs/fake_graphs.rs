@@ -42,13 +42,6 @@ impl Default for FakeGraphsOptions {
 ///
 /// # Errors
 /// [`GraphError::Dataset`] if an option is out of range.
-///
-/// ```
-/// use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-/// let graphs = fake_graphs(&FakeGraphsOptions { num_graphs: 50, ..FakeGraphsOptions::default() })?;
-/// assert_eq!((graphs.num_graphs(), graphs.classes().len()), (50, 2));
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
 pub fn fake_graphs(options: &FakeGraphsOptions) -> Result<GraphDataset, GraphError> {
     let FakeGraphsOptions { num_graphs, avg_num_nodes, num_classes, seed } = *options;
     let fail = |why: String| Err(GraphError::Dataset { dataset: FAKE_GRAPHS_NAME.into(), why });

@@ -85,23 +85,6 @@ impl GraphDataset {
 
     /// Sets the labels of nodes to their in-degrees, with one column per distinct in-degree. This distinguishes graphs
     /// without features (Xu et al., "How powerful are graph neural networks?", ICLR 2019).
-    ///
-    /// ```
-    /// use edgecut_graph::{GraphData, GraphDataset};
-    /// // A path of three nodes, whose in-degrees are 1, 2 and 1.
-    /// let data = GraphData {
-    ///     node_offsets: vec![0, 3],
-    ///     src: vec![0, 1, 1, 2],
-    ///     dst: vec![1, 0, 2, 1],
-    ///     labels: vec![0],
-    ///     ..GraphData::default()
-    /// };
-    /// let graphs = GraphDataset::new("path", data)?.with_degrees_as_labels();
-    /// let mut rows = Vec::new();
-    /// graphs.append_features(0, &mut rows);
-    /// assert_eq!(rows, [1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
     pub fn with_degrees_as_labels(mut self) -> Self {
         let degrees: Vec<u64> = self.indptr.windows(2).map(|ends| ends[1] - ends[0]).collect();
         let mut distinct = degrees.clone();
@@ -203,14 +186,6 @@ impl GraphDataset {
 
     /// Returns the digests of what the graphs are, without the name of the set: `graphs` of their nodes and edges, `features`,
     /// `edge features`, and `labels`, which are classes or targets.
-    ///
-    /// ```
-    /// use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-    /// let graphs = fake_graphs(&FakeGraphsOptions { num_graphs: 20, ..FakeGraphsOptions::default() })?;
-    /// let others = fake_graphs(&FakeGraphsOptions { num_graphs: 30, ..FakeGraphsOptions::default() })?;
-    /// assert_ne!(graphs.array_digests()["graphs"], others.array_digests()["graphs"]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn array_digests(&self) -> BTreeMap<String, String> {
         let mut graphs = Xxh3::new();
         graphs.update(bytemuck::cast_slice(&self.node_offsets));

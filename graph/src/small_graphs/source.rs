@@ -9,14 +9,6 @@ use crate::readers::why_unreadable;
 use std::path::PathBuf;
 
 /// The description of a set of graphs to load.
-///
-/// ```
-/// use edgecut_graph::small_graphs::GraphSource;
-/// let mut source = GraphSource::new("fake-graphs", "data");
-/// source.fake.num_graphs = 200;
-/// assert_eq!(source.folder()?, None);
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct GraphSource {
     /// The name of the set. `fake-graphs` generates one.

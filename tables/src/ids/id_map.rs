@@ -14,12 +14,6 @@ const BLOCK: usize = 128;
 /// Numbers take 8 bytes, texts their bytes and 8 for the offset, and both about 5 to 10 more for the hash table. The ids
 /// 0, 1, 2 and so on take nothing. An id is a text; the decimal form of a number is stored as a number while all ids of
 /// the type are.
-///
-/// ```
-/// use edgecut_tables::{IdMap, UserIds};
-/// let rows = IdMap::of_rows(3);
-/// assert!(matches!(rows.ids(), UserIds::Rows(3)));
-/// ```
 pub struct IdMap {
     ids: UserIds,
     /// Positions of ids, by the hash of the id. Unused for rows.

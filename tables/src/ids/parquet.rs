@@ -21,13 +21,6 @@ const GROUP_ROWS: usize = 1 << 20;
 ///
 /// The file of a part has a row per node, in the order of the part's rows, with the columns `id` (`INT64` or text),
 /// `original_id` and `global_id`. A node type whose ids are its row numbers has no file.
-///
-/// ```
-/// use edgecut_graph::part_writer::NodeFiles;
-/// use edgecut_tables::{IdMap, IdMaps};
-/// let maps = IdMaps(vec![IdMap::of_rows(7)]);
-/// assert!(!maps.has_id_map(0));
-/// ```
 #[derive(Debug, Default)]
 pub struct IdMaps(pub Vec<IdMap>);
 

@@ -19,12 +19,6 @@ const VERSION: u32 = 3;
 const VERSION_OF_LABELS: u32 = 4;
 
 /// The fitted transforms and the classes of a graph, as `transforms.json` stores them.
-///
-/// ```
-/// use edgecut_tables::Transforms;
-/// let text = Transforms::default().to_json();
-/// assert!(text.contains("\"version\": 3"));
-/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transforms {
@@ -126,11 +120,6 @@ impl Transforms {
     ///
     /// A feature of one number has its name. A category is `name=category`, the column that marks missing values
     /// `name is missing`, and any other of several numbers `name[position]`.
-    ///
-    /// ```
-    /// use edgecut_tables::Transforms;
-    /// assert!(Transforms::default().node_columns("user").is_empty());
-    /// ```
     pub fn node_columns(&self, node_type: &str) -> Vec<String> {
         self.node_types.get(node_type).map(SavedType::column_names).unwrap_or_default()
     }

@@ -29,14 +29,6 @@ const EDGES: u64 = 0x6865_7465_726f;
 /// itself. `v1` has half as many features, and `v2` has none. The same options give the same graph, bit for bit, on any
 /// number of threads.
 ///
-/// ```
-/// use edgecut_graph::readers::{FakeOptions, fake_hetero};
-/// let graph = fake_hetero(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?;
-/// let names: Vec<&str> = graph.node_types.iter().map(|nodes| nodes.name.as_str()).collect();
-/// assert_eq!((names, graph.edge_types.len()), (vec!["v0", "v1", "v2"], 6));
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
-///
 /// # Errors
 /// [`GraphError::Dataset`] if an option is out of range.
 pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {

@@ -4,14 +4,6 @@ use crate::rng::{CounterRng, combine};
 use serde::{Deserialize, Serialize};
 
 /// The options of [`fake`](fn@super::fake). The first four fields have the names and defaults of PyG's `FakeDataset`.
-///
-/// ```
-/// use edgecut_graph::readers::{FakeOptions, fake};
-/// let dataset = fake(&FakeOptions { avg_num_nodes: 500, avg_degree: 8.0, ..FakeOptions::default() })?;
-/// assert_eq!(dataset.node_types[0].num_nodes, 500);
-/// assert_eq!(dataset.num_edges(), 4000); // 2000, each in both directions
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeOptions {
