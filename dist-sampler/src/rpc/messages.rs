@@ -13,59 +13,97 @@ use serde::{Deserialize, Serialize};
 use tarpc::{RequestName, Response};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A request to the service that every process runs for its part.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Request {
-    /// Expands one hop.
-    SampleHop(HopRequest),
-    /// Returns attributes of nodes.
-    Fetch(FetchRequest),
-    /// Translates original ids to global ids.
-    Find(FindRequest),
-    /// Returns the original ids in a range that the part owns.
-    Originals(OriginalsRequest),
-    /// Translates keys in the part's share of the directory to global ids.
-    LookUp(LookUpRequest),
-    /// Returns attributes of edges.
-    FetchEdges(FetchEdgesRequest),
-    /// Tests which pairs of nodes are edges.
-    HasEdges(HasEdgesRequest),
-    /// Returns rows of an embedding.
-    Pull(PullRequest),
-    /// Receives gradients of rows of an embedding.
-    Push(PushRequest),
-    /// Describes a server and its graph.
-    Describe(DescribeRequest),
-    /// Returns the nodes of a split that the part owns.
-    Split(SplitRequest),
-    /// Samples the neighborhood of a batch over all parts.
-    Sample(SampleRequest),
-    /// Returns seed edges of the part.
-    SeedEdges(SeedEdgesRequest),
-    /// Returns the ids that edges have in their table.
-    EdgeIds(EdgeIdsRequest),
-    /// Asks for a sign of life.
-    Ping,
+/// Declares the requests and their methods, in the order of their numbers on the wire. A row has a method, the type and the
+/// payload of its request, and its name in traces.
+macro_rules! requests {
+    ($($(#[$doc:meta])+ $method:ident($request:ident $(, $payload:ident)?) = $name:literal;)+) => {
+        /// A request to the service that every process runs for its part.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        pub(crate) enum Request {
+            $($(#[$doc])+ $method($request),)+
+            /// Asks for a sign of life.
+            Ping,
+        }
+
+        /// The method that a request calls, in the order of the variants of [`Request`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub(crate) enum Method {
+            $($method,)+
+            Ping,
+        }
+
+        impl Request {
+            /// Returns the method that the request calls.
+            pub(crate) fn method(&self) -> Method {
+                match self {
+                    $(Self::$method(_) => Method::$method,)+
+                    Self::Ping => Method::Ping,
+                }
+            }
+
+            fn payload(&self) -> Option<&Bytes> {
+                match self {
+                    $(Self::$method(_request) => [$(&_request.$payload)?].into_iter().next(),)+
+                    Self::Ping => None,
+                }
+            }
+
+            fn payload_mut(&mut self) -> Option<&mut Bytes> {
+                match self {
+                    $(Self::$method(_request) => [$(&mut _request.$payload)?].into_iter().next(),)+
+                    Self::Ping => None,
+                }
+            }
+        }
+
+        impl RequestName for Request {
+            fn name(&self) -> &str {
+                match self {
+                    $(Self::$method(_) => concat!("Sampling.", $name),)+
+                    Self::Ping => "Sampling.ping",
+                }
+            }
+        }
+
+        $(
+            impl From<$request> for Request {
+                fn from(request: $request) -> Self {
+                    Self::$method(request)
+                }
+            }
+        )+
+    };
 }
 
-/// The method that a request calls, in the order of the variants of [`Request`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Method {
-    SampleHop,
-    Fetch,
-    Find,
-    Originals,
-    LookUp,
-    FetchEdges,
-    HasEdges,
-    Pull,
-    Push,
-    Describe,
-    Split,
-    Sample,
-    SeedEdges,
-    EdgeIds,
-    Ping,
+requests! {
+    /// Expands one hop.
+    SampleHop(HopRequest, rows) = "sample_hop";
+    /// Returns attributes of nodes.
+    Fetch(FetchRequest, rows) = "fetch";
+    /// Translates original ids to global ids.
+    Find(FindRequest, originals) = "find";
+    /// Returns the original ids in a range that the part owns.
+    Originals(OriginalsRequest) = "originals";
+    /// Translates keys in the part's share of the directory to global ids.
+    LookUp(LookUpRequest, keys) = "look_up";
+    /// Returns attributes of edges.
+    FetchEdges(FetchEdgesRequest, edges) = "fetch_edges";
+    /// Tests which pairs of nodes are edges.
+    HasEdges(HasEdgesRequest, pairs) = "has_edges";
+    /// Returns rows of an embedding.
+    Pull(PullRequest, rows) = "pull";
+    /// Receives gradients of rows of an embedding.
+    Push(PushRequest, data) = "push";
+    /// Describes a server and its graph.
+    Describe(DescribeRequest) = "describe";
+    /// Returns the nodes of a split that the part owns.
+    Split(SplitRequest) = "split";
+    /// Samples the neighborhood of a batch over all parts.
+    Sample(SampleRequest, seeds) = "sample";
+    /// Returns seed edges of the part.
+    SeedEdges(SeedEdgesRequest, positions) = "seed_edges";
+    /// Returns the ids that edges have in their table.
+    EdgeIds(EdgeIdsRequest, edges) = "edge_ids";
 }
 
 /// The answer to a [`Request`].
@@ -118,93 +156,18 @@ impl ArrayReply {
 }
 
 impl Request {
-    /// Returns the method that the request calls.
-    pub(crate) fn method(&self) -> Method {
-        match self {
-            Self::SampleHop(_) => Method::SampleHop,
-            Self::Fetch(_) => Method::Fetch,
-            Self::Find(_) => Method::Find,
-            Self::Originals(_) => Method::Originals,
-            Self::LookUp(_) => Method::LookUp,
-            Self::FetchEdges(_) => Method::FetchEdges,
-            Self::HasEdges(_) => Method::HasEdges,
-            Self::Pull(_) => Method::Pull,
-            Self::Push(_) => Method::Push,
-            Self::Describe(_) => Method::Describe,
-            Self::Split(_) => Method::Split,
-            Self::Sample(_) => Method::Sample,
-            Self::SeedEdges(_) => Method::SeedEdges,
-            Self::EdgeIds(_) => Method::EdgeIds,
-            Self::Ping => Method::Ping,
-        }
-    }
-
     /// Returns the size of the payload in bytes.
     pub(crate) fn payload_bytes(&self) -> usize {
-        match self {
-            Self::SampleHop(request) => request.rows.len(),
-            Self::Fetch(request) => request.rows.len(),
-            Self::Find(request) => request.originals.len(),
-            Self::Originals(_) => 0,
-            Self::LookUp(request) => request.keys.len(),
-            Self::FetchEdges(request) => request.edges.len(),
-            Self::HasEdges(request) => request.pairs.len(),
-            Self::Pull(request) => request.rows.len(),
-            Self::Push(request) => request.data.len(),
-            Self::Describe(_) | Self::Split(_) | Self::Ping => 0,
-            Self::Sample(request) => request.seeds.len(),
-            Self::SeedEdges(request) => request.positions.len(),
-            Self::EdgeIds(request) => request.edges.len(),
-        }
-    }
-
-    fn payload(&mut self) -> Option<&mut Bytes> {
-        match self {
-            Self::SampleHop(request) => Some(&mut request.rows),
-            Self::Fetch(request) => Some(&mut request.rows),
-            Self::Find(request) => Some(&mut request.originals),
-            Self::Originals(_) => None,
-            Self::LookUp(request) => Some(&mut request.keys),
-            Self::FetchEdges(request) => Some(&mut request.edges),
-            Self::HasEdges(request) => Some(&mut request.pairs),
-            Self::Pull(request) => Some(&mut request.rows),
-            Self::Push(request) => Some(&mut request.data),
-            Self::Describe(_) | Self::Split(_) | Self::Ping => None,
-            Self::Sample(request) => Some(&mut request.seeds),
-            Self::SeedEdges(request) => Some(&mut request.positions),
-            Self::EdgeIds(request) => Some(&mut request.edges),
-        }
-    }
-}
-
-impl RequestName for Request {
-    fn name(&self) -> &str {
-        match self.method() {
-            Method::SampleHop => "Sampling.sample_hop",
-            Method::Fetch => "Sampling.fetch",
-            Method::Find => "Sampling.find",
-            Method::Originals => "Sampling.originals",
-            Method::LookUp => "Sampling.look_up",
-            Method::FetchEdges => "Sampling.fetch_edges",
-            Method::HasEdges => "Sampling.has_edges",
-            Method::Pull => "Sampling.pull",
-            Method::Push => "Sampling.push",
-            Method::Describe => "Sampling.describe",
-            Method::Split => "Sampling.split",
-            Method::Sample => "Sampling.sample",
-            Method::SeedEdges => "Sampling.seed_edges",
-            Method::EdgeIds => "Sampling.edge_ids",
-            Method::Ping => "Sampling.ping",
-        }
+        self.payload().map_or(0, Bytes::len)
     }
 }
 
 impl CarriesPayload for Request {
     fn take_payload(&mut self) -> Bytes {
-        self.payload().map(std::mem::take).unwrap_or_default()
+        self.payload_mut().map(std::mem::take).unwrap_or_default()
     }
     fn put_payload(&mut self, payload: Bytes) {
-        if let Some(empty) = self.payload() {
+        if let Some(empty) = self.payload_mut() {
             *empty = payload;
         }
     }

@@ -174,7 +174,7 @@ impl Peer {
         let budget = match R::BUDGET {
             Budget::Unlimited => None,
             Budget::Reply => Some((&self.budget, reply_bytes.unwrap_or(0))),
-            Budget::Payload => Some((&self.push_budget, request.payload_bytes())),
+            Budget::Payload => Some((&self.push_budget, request.clone().into().payload_bytes())),
         };
         let _permit = match budget {
             Some((budget, bytes)) => Some(budget.acquire_many(self.share_of_budget(bytes)).await),
@@ -216,11 +216,12 @@ impl Peer {
             let OpenConnection { generation, client } = connection.get().await?;
             let mut context = tarpc::context::current();
             context.deadline = Instant::now() + self.config.rpc_timeout();
-            self.traffic.count_request(self.holder, request.payload_bytes());
+            let message: Request = request.clone().into();
+            self.traffic.count_request(self.holder, message.payload_bytes());
             let sent = Instant::now();
             // tarpc counts the deadline in the context from the time the request leaves its queue. This timeout counts
             // from now.
-            let call = client.call(context, request.clone().into_message());
+            let call = client.call(context, message);
             let answer = tokio::select! {
                 biased;
                 answer = tokio::time::timeout(self.config.rpc_timeout() + DEADLINE_EXTRA_TIMEOUT, call) => answer,

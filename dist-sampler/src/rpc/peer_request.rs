@@ -28,15 +28,9 @@ pub(crate) enum Budget {
 }
 
 /// A request to a peer. Clones share the payload.
-pub(crate) trait PeerRequest: Clone {
+pub(crate) trait PeerRequest: Clone + Into<Request> {
     const CLASS: Class;
     const BUDGET: Budget = Budget::Unlimited;
-
-    /// Returns the message that is sent.
-    fn into_message(self) -> Request;
-
-    /// Returns the size of the payload in bytes.
-    fn payload_bytes(&self) -> usize;
 
     /// Describes the request in errors. `meta` describes the graph.
     fn operation(&self, meta: &Meta) -> String;
@@ -44,14 +38,6 @@ pub(crate) trait PeerRequest: Clone {
 
 impl PeerRequest for HopRequest {
     const CLASS: Class = Class::Sampling;
-
-    fn into_message(self) -> Request {
-        Request::SampleHop(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.rows.len()
-    }
 
     fn operation(&self, _: &Meta) -> String {
         format!("sample {} rows", self.rows.len() / size_of::<u32>() / self.words_per_row())
@@ -62,14 +48,6 @@ impl PeerRequest for FetchRequest {
     const CLASS: Class = Class::Bulk;
     const BUDGET: Budget = Budget::Reply;
 
-    fn into_message(self) -> Request {
-        Request::Fetch(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.rows.len()
-    }
-
     fn operation(&self, meta: &Meta) -> String {
         let name = &meta.node_types[self.node_type.index()].name;
         format!("fetch {} rows of {name}", self.rows.len() / size_of::<u32>())
@@ -79,14 +57,6 @@ impl PeerRequest for FetchRequest {
 impl PeerRequest for FindRequest {
     const CLASS: Class = Class::Sampling;
 
-    fn into_message(self) -> Request {
-        Request::Find(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.originals.len()
-    }
-
     fn operation(&self, _: &Meta) -> String {
         format!("find {} original ids", self.originals.len() / size_of::<u32>())
     }
@@ -94,14 +64,6 @@ impl PeerRequest for FindRequest {
 
 impl PeerRequest for OriginalsRequest {
     const CLASS: Class = Class::Bulk;
-
-    fn into_message(self) -> Request {
-        Request::Originals(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        0
-    }
 
     fn operation(&self, _: &Meta) -> String {
         format!("list original ids from {} to {}", self.start, self.end)
@@ -111,14 +73,6 @@ impl PeerRequest for OriginalsRequest {
 impl PeerRequest for LookUpRequest {
     const CLASS: Class = Class::Sampling;
 
-    fn into_message(self) -> Request {
-        Request::LookUp(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.keys.len()
-    }
-
     fn operation(&self, _: &Meta) -> String {
         format!("look up {} nodes", self.keys.len() / size_of::<u32>() / self.by.words_per_key())
     }
@@ -127,14 +81,6 @@ impl PeerRequest for LookUpRequest {
 impl PeerRequest for FetchEdgesRequest {
     const CLASS: Class = Class::Bulk;
 
-    fn into_message(self) -> Request {
-        Request::FetchEdges(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.edges.len()
-    }
-
     fn operation(&self, _: &Meta) -> String {
         format!("fetch attributes of {} edges", self.edges.len() / (2 * size_of::<u32>()))
     }
@@ -142,14 +88,6 @@ impl PeerRequest for FetchEdgesRequest {
 
 impl PeerRequest for EdgeIdsRequest {
     const CLASS: Class = Class::Bulk;
-
-    fn into_message(self) -> Request {
-        Request::EdgeIds(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.edges.len()
-    }
 
     fn operation(&self, meta: &Meta) -> String {
         let name = &meta.edge_types[self.edge_type.index()].relation;
@@ -160,14 +98,6 @@ impl PeerRequest for EdgeIdsRequest {
 impl PeerRequest for HasEdgesRequest {
     const CLASS: Class = Class::Sampling;
 
-    fn into_message(self) -> Request {
-        Request::HasEdges(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.pairs.len()
-    }
-
     fn operation(&self, _: &Meta) -> String {
         format!("look for {} edges", self.pairs.len() / (2 * size_of::<u32>()))
     }
@@ -175,14 +105,6 @@ impl PeerRequest for HasEdgesRequest {
 
 impl PeerRequest for PullRequest {
     const CLASS: Class = Class::Bulk;
-
-    fn into_message(self) -> Request {
-        Request::Pull(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.rows.len()
-    }
 
     fn operation(&self, _: &Meta) -> String {
         format!("pull {} rows of embeddings or layers", self.rows.len() / size_of::<u32>())
@@ -193,14 +115,6 @@ impl PeerRequest for PushRequest {
     const CLASS: Class = Class::Bulk;
     const BUDGET: Budget = Budget::Payload;
 
-    fn into_message(self) -> Request {
-        Request::Push(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.data.len()
-    }
-
     fn operation(&self, _: &Meta) -> String {
         format!("push {} gradients of an embedding", self.num_rows)
     }
@@ -208,14 +122,6 @@ impl PeerRequest for PushRequest {
 
 impl PeerRequest for DescribeRequest {
     const CLASS: Class = Class::Sampling;
-
-    fn into_message(self) -> Request {
-        Request::Describe(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        0
-    }
 
     fn operation(&self, _: &Meta) -> String {
         "describe the graph".into()
@@ -225,14 +131,6 @@ impl PeerRequest for DescribeRequest {
 impl PeerRequest for SplitRequest {
     const CLASS: Class = Class::Bulk;
 
-    fn into_message(self) -> Request {
-        Request::Split(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        0
-    }
-
     fn operation(&self, meta: &Meta) -> String {
         let name = &meta.node_types[self.node_type.index()].name;
         format!("list the {} nodes of {name}", self.split.name())
@@ -241,14 +139,6 @@ impl PeerRequest for SplitRequest {
 
 impl PeerRequest for SeedEdgesRequest {
     const CLASS: Class = Class::Sampling;
-
-    fn into_message(self) -> Request {
-        Request::SeedEdges(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.positions.len()
-    }
 
     fn operation(&self, meta: &Meta) -> String {
         let name = &meta.edge_types[self.edge_type.index()].relation;
@@ -263,14 +153,6 @@ impl PeerRequest for SeedEdgesRequest {
 
 impl PeerRequest for SampleRequest {
     const CLASS: Class = Class::Sampling;
-
-    fn into_message(self) -> Request {
-        Request::Sample(self)
-    }
-
-    fn payload_bytes(&self) -> usize {
-        self.seeds.len()
-    }
 
     fn operation(&self, _: &Meta) -> String {
         // Errors of loaders name the batch.
