@@ -11,15 +11,16 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// The variable with the name of the test whose body a process runs. Credentials are variables of the environment, which
 /// tests of one process share, so each test with a server has a process of its own.
 const INNER: &str = "EDGECUT_STORES_TEST";
 
-/// Runs a test in a process with the variables `env`. Returns true in that process.
-fn is_inner(test: &str, env: &[(&str, String)]) -> bool {
+/// Runs a test in a process with the variables `env`. Returns a folder in that process, and `None` in the outer one.
+fn in_process(test: &str, env: &[(&str, String)]) -> Option<TempDir> {
     if std::env::var(INNER).is_ok_and(|inner| inner == test) {
-        return true;
+        return Some(tempfile::tempdir().unwrap());
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("tests::{test}"), "--nocapture"]).env(INNER, test);
@@ -27,15 +28,15 @@ fn is_inner(test: &str, env: &[(&str, String)]) -> bool {
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
-    false
+    None
 }
 
-/// Starts a server and runs a test with it in a process of its own. Returns true in that process.
-fn has_server(test: &str, start: fn(&str) -> Option<S3Server>) -> bool {
+/// Starts a server and runs a test with it, like [`in_process`].
+fn with_server(test: &str, start: fn(&str) -> Option<S3Server>) -> Option<TempDir> {
     if std::env::var_os(INNER).is_some() {
-        return is_inner(test, &[]);
+        return in_process(test, &[]);
     }
-    start(test).is_some_and(|server| is_inner(test, &server.env()))
+    start(test).and_then(|server| in_process(test, &server.env()))
 }
 
 /// Returns the variables for a server at a port of this machine.
@@ -74,11 +75,7 @@ fn write(dir: &Path, name: &str, content: &[u8]) {
 
 #[test]
 fn a_folder_survives_a_round_trip() {
-    let test = "a_folder_survives_a_round_trip";
-    if !has_server(test, S3Server::start) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = with_server("a_folder_survives_a_round_trip", S3Server::start) else { return };
     let from = dir.path().join("from");
     let large = bytes(2 * BLOCK_BYTES + 5);
     let content = [
@@ -157,11 +154,7 @@ fn a_folder_survives_a_round_trip() {
 
 #[test]
 fn a_mirror_has_the_files_of_the_store_only() {
-    let test = "a_mirror_has_the_files_of_the_store_only";
-    if !has_server(test, S3Server::start) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = with_server("a_mirror_has_the_files_of_the_store_only", S3Server::start) else { return };
     let mut stores = stores(&dir.path().join("cache"));
     let to = url(&format!("s3://{BUCKET}/checkpoints"));
     let local = stores.mirror(&to, OutputRole::Continuing).unwrap();
@@ -253,11 +246,7 @@ fn complete_outputs_stay_until_they_are_uploaded() {
 
 #[test]
 fn a_wait_for_a_process_without_progress_ends() {
-    let test = "a_wait_for_a_process_without_progress_ends";
-    if !has_server(test, S3Server::start) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = with_server("a_wait_for_a_process_without_progress_ends", S3Server::start) else { return };
     let mut stores = stores(&dir.path().join("cache"));
     let to = url(&format!("s3://{BUCKET}/x"));
     write(dir.path(), "x", b"1");
@@ -276,11 +265,7 @@ fn a_wait_for_a_process_without_progress_ends() {
 
 #[test]
 fn damaged_metadata_of_parts_is_an_error_and_no_panic() {
-    let test = "damaged_metadata_of_parts_is_an_error_and_no_panic";
-    if !has_server(test, S3Server::start) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = with_server("damaged_metadata_of_parts_is_an_error_and_no_panic", S3Server::start) else { return };
     let mut stores = stores(&dir.path().join("cache"));
     let to = url(&format!("s3://{BUCKET}/parts"));
     for (meta, fault) in [
@@ -308,11 +293,7 @@ fn damaged_metadata_of_parts_is_an_error_and_no_panic() {
 
 #[test]
 fn missing_objects_and_buckets_are_named() {
-    let test = "missing_objects_and_buckets_are_named";
-    if !has_server(test, S3Server::start) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = with_server("missing_objects_and_buckets_are_named", S3Server::start) else { return };
     let mut stores = stores(&dir.path().join("cache"));
     let error = stores.folder(&url("s3://nowhere/a")).unwrap_err().to_string();
     assert_eq!(error, "list s3://nowhere/a: there is no bucket nowhere: create it, or correct the URL");
@@ -339,11 +320,7 @@ fn missing_objects_and_buckets_are_named() {
 
 #[test]
 fn a_changed_object_is_not_taken_for_the_listed_one() {
-    let test = "a_changed_object_is_not_taken_for_the_listed_one";
-    if !has_server(test, S3Server::start) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = with_server("a_changed_object_is_not_taken_for_the_listed_one", S3Server::start) else { return };
     let mut stores = stores(&dir.path().join("cache"));
     let to = url(&format!("s3://{BUCKET}/table.csv"));
     let path = dir.path().join("table.csv");
@@ -369,11 +346,7 @@ fn a_changed_object_is_not_taken_for_the_listed_one() {
 
 #[test]
 fn refused_credentials_are_not_repeated() {
-    let test = "refused_credentials_are_not_repeated";
-    if !has_server(test, S3Server::start_closed) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = with_server("refused_credentials_are_not_repeated", S3Server::start_closed) else { return };
     let mut stores = stores(dir.path());
     let path = dir.path().join("x");
     fs::write(&path, "x").unwrap();
@@ -438,12 +411,8 @@ fn truncated(line: &str) -> Vec<u8> {
 
 #[test]
 fn a_truncated_answer_leaves_no_file() {
-    let test = "a_truncated_answer_leaves_no_file";
     let port = answer_requests(truncated);
-    if !is_inner(test, &env_of(port)) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = in_process("a_truncated_answer_leaves_no_file", &env_of(port)) else { return };
     let mut stores = stores(dir.path());
     let snapshot = stores.folder(&url("s3://b/a")).unwrap();
     let error = stores.fetch(&snapshot, |_| true).unwrap_err().to_string();
@@ -464,23 +433,16 @@ fn cut_once(line: &str) -> Vec<u8> {
 
 #[test]
 fn a_listing_that_is_cut_is_read_again() {
-    let test = "a_listing_that_is_cut_is_read_again";
     let port = answer_requests(cut_once);
-    if !is_inner(test, &env_of(port)) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = in_process("a_listing_that_is_cut_is_read_again", &env_of(port)) else { return };
     let snapshot = stores(dir.path()).folder(&url("s3://b/a")).unwrap();
     assert_eq!(snapshot.names().collect::<Vec<_>>(), ["x"]);
 }
 
 #[test]
 fn a_server_that_is_gone_ends_the_wait() {
-    let test = "a_server_that_is_gone_ends_the_wait";
-    if !is_inner(test, &env_of(edgecut_testing::free_port())) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let env = env_of(edgecut_testing::free_port());
+    let Some(dir) = in_process("a_server_that_is_gone_ends_the_wait", &env) else { return };
     let error = stores(dir.path()).folder(&url("s3://b/a")).unwrap_err().to_string();
     assert!(error.starts_with("list s3://b/a: ") && error.contains("Connection refused"), "{error}");
     assert!(error.contains("AWS_ENDPOINT_URL") && !error.contains("-of-the-test"), "{error}");
@@ -488,12 +450,8 @@ fn a_server_that_is_gone_ends_the_wait() {
 
 #[test]
 fn stores_without_credentials_name_their_variables() {
-    let test = "stores_without_credentials_name_their_variables";
     let env = [("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json".to_owned())];
-    if !is_inner(test, &env) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = in_process("stores_without_credentials_name_their_variables", &env) else { return };
     let mut stores = stores(dir.path());
     let error = stores.folder(&url("gs://b/a")).unwrap_err().to_string();
     assert!(error.starts_with("connect to gs://b/a: ") && error.contains("GOOGLE_APPLICATION_CREDENTIALS"), "{error}");
