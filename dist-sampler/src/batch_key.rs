@@ -4,7 +4,7 @@ use edgecut_graph::rng::combine;
 use serde::{Deserialize, Serialize};
 
 /// The key of a batch. Two batches with the same key and the same seed nodes are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BatchKey {
     /// The seed of the run.
     pub seed: u64,

@@ -18,7 +18,7 @@ use edgecut_dist_sampler::{BatchKey, SampledEdgeAttributes};
 /// assert_eq!(nodes.features.len(), nodes.input_nodes.len() * nodes.feature_dim);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MiniBatch {
     /// The key of the batch.
     pub key: BatchKey,
@@ -44,17 +44,7 @@ pub struct MiniBatch {
 impl MiniBatch {
     /// Makes a batch without seeds.
     pub fn empty(key: BatchKey) -> Self {
-        Self {
-            key,
-            num_seeds: 0,
-            seed_positions: Vec::new(),
-            nodes: Vec::new(),
-            edges: Vec::new(),
-            labels: Vec::new(),
-            targets: Vec::new(),
-            target_dim: 0,
-            seed_times: Vec::new(),
-        }
+        Self { key, ..Self::default() }
     }
 
     /// Returns the bytes of memory that the arrays hold, including unused capacity.

@@ -1,5 +1,6 @@
 //! A loader of batches of labeled edges, made ahead of the trainer.
 
+use crate::batch::collate::Collation;
 use crate::edges::labeled_edges::LabeledEdges;
 use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
@@ -65,15 +66,14 @@ impl DistEdgeNeighborLoader {
         }
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
         let agreed = plan.agree(config.even_batches, world)?;
+        let collation = Collation { sampler, wanted: config.wanted, cache: config.cache.clone(), rows: Vec::new() };
         let batches = LabeledEdges {
-            sampler,
+            collation,
             edge_type: edges.edge_type,
             index: Arc::new(index),
             exclude_seed_edges: edges.exclude_seed_edges,
             relations,
-            wanted: config.wanted,
             of_seeds: edges.attributes,
-            cache: config.cache.clone(),
         };
         Ok(SeedLoader::planned(batches, plan, agreed, &config))
     }

@@ -1,7 +1,6 @@
 //! Batches of labeled edges, sampled around their ends.
 
-use crate::batch::cached_rows::CachedRows;
-use crate::batch::collate::{Collation, collate};
+use crate::batch::collate::Collation;
 use crate::batch::mini_batch::MiniBatch;
 use crate::bytes_held::bytes_held;
 use crate::error::LoaderError;
@@ -12,8 +11,7 @@ use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
-    BatchKey, CachedFetch, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampledEdgeAttributes,
-    SampledSubgraph,
+    BatchKey, CachedFetch, EdgeFields, SampleError, SampledEdgeAttributes, SampledSubgraph,
 };
 use edgecut_graph::EdgeTypeId;
 use std::sync::Arc;
@@ -49,14 +47,12 @@ impl LabeledEdgeBatch {
 /// The state that turns labeled edges into batches.
 #[derive(Clone)]
 pub struct LabeledEdges {
-    pub(crate) sampler: Arc<DistNeighborSampler>,
+    pub(crate) collation: Collation,
     pub(crate) edge_type: EdgeTypeId,
     pub(crate) index: Arc<EdgeIndex>,
     pub(crate) exclude_seed_edges: bool,
     pub(crate) relations: Arc<EdgeRelations>,
-    pub(crate) wanted: NodeFields,
     pub(crate) of_seeds: EdgeFields,
-    pub(crate) cache: Option<Arc<CachedRows>>,
 }
 
 /// The neighborhood of edges, and the numbers of their ends among its seeds.
@@ -70,10 +66,6 @@ pub struct Sampled {
 }
 
 impl LabeledEdges {
-    fn node(&self) -> &Arc<DistGraph> {
-        self.sampler.node()
-    }
-
     /// Samples the neighborhood of the edges at these positions.
     async fn sample_edges(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
         let edges = self.index.edges(self.node(), &positions).await?;
@@ -81,16 +73,16 @@ impl LabeledEdges {
         let of = edges.clone();
         let number = move || {
             let excluded = if maker.exclude_seed_edges {
-                maker.relations.excluded(&of, maker.sampler.is_disjoint())
+                maker.relations.excluded(&of, maker.sampler().is_disjoint())
             } else {
                 Vec::new()
             };
-            let mut ends = Ends::new(&maker.sampler, &of, excluded);
+            let mut ends = Ends::new(maker.sampler(), &of, excluded);
             let numbers = ends.number_both(maker.node().part(), &of);
             (ends.seeds, numbers)
         };
         let (seeds, ends) = self.node().run_on_workers(number).await?;
-        Ok(Sampled { subgraph: self.sampler.sample(seeds, key).await?, edges, positions, ends })
+        Ok(Sampled { subgraph: self.sampler().sample(seeds, key).await?, edges, positions, ends })
     }
 
     /// Returns the requested attributes of the edges, which are at these positions among the in-edges of their destinations.
@@ -114,20 +106,16 @@ impl SeedBatches for LabeledEdges {
     type Batch = LabeledEdgeBatch;
     type Sampled = Sampled;
 
-    fn sampler(&self) -> &Arc<DistNeighborSampler> {
-        &self.sampler
+    fn collation(&self) -> &Collation {
+        &self.collation
+    }
+
+    fn collation_mut(&mut self) -> &mut Collation {
+        &mut self.collation
     }
 
     fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
         self.index.partition(self.node(), world)
-    }
-
-    fn set_cache(&mut self, cache: Arc<CachedRows>) {
-        self.cache = Some(cache);
-    }
-
-    fn fetches_features(&self) -> bool {
-        self.wanted.features && self.cache.is_none()
     }
 
     async fn sample(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
@@ -155,15 +143,7 @@ impl SeedBatches for LabeledEdges {
             let attributes = SampledEdgeAttributes::default();
             return Ok(LabeledEdgeBatch { graph, src: Vec::new(), dst: Vec::new(), positions: Vec::new(), attributes });
         }
-        let filling = Collation {
-            wanted: self.wanted,
-            of_edges: self.sampler.edge_attributes(),
-            positions: self.sampler.keeps_positions(),
-            cache: self.cache.clone(),
-            ahead,
-            rows: Vec::new(),
-        };
-        let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;
+        let graph = self.collation.collate(subgraph, key, edges.len(), ahead.as_ref()).await?;
         let among: Vec<u32> = edges.iter().map(SeedEdge::position_of_attributes).collect::<Result<_, _>>()?;
         let mut attributes = self.attributes(&edges, &among).await?;
         let graph = MiniBatch {

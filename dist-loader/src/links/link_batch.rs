@@ -10,7 +10,7 @@ use std::sync::Arc;
 ///
 /// Ends are numbers of nodes in `graph.nodes[type]`. All of them are seeds, that is, among the first `hop_offsets[0]`
 /// nodes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkBatch {
     /// The neighborhood. Its `num_seeds` is the number of edges, and it has no labels.
     pub graph: MiniBatch,
@@ -61,15 +61,12 @@ impl LinkBatch {
 
     /// Makes a batch without edges.
     pub fn empty(graph: MiniBatch) -> Self {
-        Self {
-            graph,
-            edge_types: Vec::new(),
-            src: Vec::new(),
-            dst: Vec::new(),
-            weights: Vec::new(),
-            negatives: Negatives::OfEach { num: 0, dst: Vec::new() },
-            num_left_out: 0,
-            relations: Arc::default(),
-        }
+        Self { graph, ..Self::default() }
+    }
+}
+
+impl Default for Negatives {
+    fn default() -> Self {
+        Self::OfEach { num: 0, dst: Vec::new() }
     }
 }

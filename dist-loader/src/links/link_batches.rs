@@ -1,7 +1,6 @@
 //! Batches of edges with their negatives, sampled around the ends of both.
 
-use crate::batch::cached_rows::CachedRows;
-use crate::batch::collate::{Collation, collate};
+use crate::batch::collate::Collation;
 use crate::batch::mini_batch::MiniBatch;
 use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
@@ -13,8 +12,7 @@ use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
-    BatchKey, CachedFetch, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampleSeeds,
-    SampledSubgraph,
+    BatchKey, CachedFetch, EdgeFields, SampleError, SampleSeeds, SampledSubgraph,
 };
 use edgecut_graph::EdgeTypeId;
 use std::collections::BTreeMap;
@@ -23,7 +21,7 @@ use std::sync::Arc;
 /// The state that turns seed edges into batches.
 #[derive(Clone)]
 pub struct LinkBatches {
-    pub(crate) sampler: Arc<DistNeighborSampler>,
+    pub(crate) collation: Collation,
     pub(crate) index: Arc<EdgeIndex>,
     pub(crate) negatives: Arc<NegativeSampler>,
     /// The negatives that the dataset gives for the edges of `index`, in its order; `None` if negatives are drawn.
@@ -33,8 +31,6 @@ pub struct LinkBatches {
     pub(crate) relations: Arc<EdgeRelations>,
     /// True to fetch the weights of the edges.
     pub(crate) weights: bool,
-    pub(crate) wanted: NodeFields,
-    pub(crate) cache: Option<Arc<CachedRows>>,
 }
 
 /// Seeds, and the numbers of the ends of edges and of their negatives among them.
@@ -46,6 +42,7 @@ struct Numbered {
 }
 
 /// The neighborhood of edges, and the numbers of their ends and negatives among its seeds.
+#[derive(Default)]
 pub struct Sampled {
     subgraph: SampledSubgraph,
     edges: Vec<SeedEdge>,
@@ -59,10 +56,6 @@ pub struct Sampled {
 }
 
 impl LinkBatches {
-    fn node(&self) -> &Arc<DistGraph> {
-        self.sampler.node()
-    }
-
     /// Samples the neighborhood of the edges at these positions.
     async fn sample_edges(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
         let all = self.index.edges(self.node(), &positions).await?;
@@ -77,7 +70,7 @@ impl LinkBatches {
         let of = edges.clone();
         let number = move || maker.number_ends(&of, &ids);
         let Numbered { seeds, src, dst, negatives } = self.node().run_on_workers(number).await?;
-        let subgraph = self.sampler.sample(seeds, key).await?;
+        let subgraph = self.sampler().sample(seeds, key).await?;
         Ok(Sampled { subgraph, edges, positions, num_left_out, src, dst, negatives })
     }
 
@@ -121,11 +114,11 @@ impl LinkBatches {
         let part = self.node().part();
         let mut excluded = Vec::new();
         if self.exclude_seed_edges {
-            let disjoint = self.sampler.is_disjoint();
+            let disjoint = self.sampler().is_disjoint();
             excluded = self.relations.excluded(edges, disjoint);
             self.negatives.given.exclude(&self.relations, edges, drawn, disjoint, &mut excluded);
         }
-        let mut ends = Ends::new(&self.sampler, edges, excluded);
+        let mut ends = Ends::new(self.sampler(), edges, excluded);
         let [src, dst] = ends.number_both(part, edges);
         let types_of = |edge: &SeedEdge| {
             let edges = part.edges(edge.edge_type);
@@ -156,33 +149,21 @@ impl SeedBatches for LinkBatches {
     type Batch = LinkBatch;
     type Sampled = Sampled;
 
-    fn sampler(&self) -> &Arc<DistNeighborSampler> {
-        &self.sampler
+    fn collation(&self) -> &Collation {
+        &self.collation
+    }
+
+    fn collation_mut(&mut self) -> &mut Collation {
+        &mut self.collation
     }
 
     fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
         self.index.partition(self.node(), world)
     }
 
-    fn set_cache(&mut self, cache: Arc<CachedRows>) {
-        self.cache = Some(cache);
-    }
-
-    fn fetches_features(&self) -> bool {
-        self.wanted.features && self.cache.is_none()
-    }
-
     async fn sample(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
         if positions.is_empty() {
-            return Ok(Sampled {
-                subgraph: SampledSubgraph::default(),
-                edges: Vec::new(),
-                positions,
-                num_left_out: 0,
-                src: Vec::new(),
-                dst: Vec::new(),
-                negatives: Negatives::OfEach { num: 0, dst: Vec::new() },
-            });
+            return Ok(Sampled::default());
         }
         self.sample_edges(positions, key).await
     }
@@ -201,15 +182,7 @@ impl SeedBatches for LinkBatches {
         if edges.is_empty() {
             return Ok(LinkBatch { num_left_out, ..LinkBatch::empty(MiniBatch::empty(key)) });
         }
-        let filling = Collation {
-            wanted: self.wanted,
-            of_edges: self.sampler.edge_attributes(),
-            positions: self.sampler.keeps_positions(),
-            cache: self.cache.clone(),
-            ahead,
-            rows: Vec::new(),
-        };
-        let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;
+        let graph = self.collation.collate(subgraph, key, edges.len(), ahead.as_ref()).await?;
         let graph = MiniBatch { seed_positions: positions, ..graph };
         let weights = if self.weights { self.weights_of(&edges).await? } else { Vec::new() };
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();

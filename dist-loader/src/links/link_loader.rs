@@ -1,5 +1,6 @@
 //! A loader of batches of edges, made ahead of the trainer.
 
+use crate::batch::collate::Collation;
 use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
 use crate::links::given_negatives::{GivenNegatives, NegativeSources};
@@ -127,8 +128,9 @@ impl DistLinkNeighborLoader {
         let negatives = Arc::new(NegativeSampler::new(link.negatives, given, &sampler, drawn_types, world)?);
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
         let agreed = plan.agree(config.even_batches, world)?;
+        let collation = Collation { sampler, wanted: config.wanted, cache: config.cache.clone(), rows: Vec::new() };
         let batches = LinkBatches {
-            sampler,
+            collation,
             index: Arc::new(index),
             negatives,
             of_held_out,
@@ -136,8 +138,6 @@ impl DistLinkNeighborLoader {
             exclude_seed_edges: link.exclude_seed_edges,
             relations,
             weights: link.weights,
-            wanted: config.wanted,
-            cache: config.cache.clone(),
         };
         Ok(SeedLoader::planned(batches, plan, agreed, &config))
     }

@@ -1,15 +1,13 @@
 //! Batches of nodes, sampled around seed nodes.
 
-use crate::batch::cached_rows::CachedRows;
-use crate::batch::collate::{Collation, NodeRows, collate};
+use crate::batch::collate::Collation;
 use crate::batch::mini_batch::MiniBatch;
 use crate::error::LoaderError;
 use crate::prefetch::seed_loader::SeedBatches;
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
-    BatchKey, CachedFetch, DistGraph, DistNeighborSampler, NodeAttributes, NodeFields, SampleError, SampleSeeds,
-    SampledSubgraph,
+    BatchKey, CachedFetch, NodeAttributes, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
 };
 use edgecut_graph::NodeTypeId;
 use std::ops::Range;
@@ -55,12 +53,9 @@ impl SeedIds {
 /// The state that turns seeds, given by position, into batches.
 #[derive(Clone)]
 pub struct NodeBatches {
-    pub(crate) sampler: Arc<DistNeighborSampler>,
+    pub(crate) collation: Collation,
     pub(crate) node_type: NodeTypeId,
     pub(crate) seeds: Arc<SeedIds>,
-    pub(crate) wanted: NodeFields,
-    pub(crate) cache: Option<Arc<CachedRows>>,
-    pub(crate) rows: NodeRows,
 }
 
 /// The neighborhood of seeds, which are positions.
@@ -70,18 +65,16 @@ pub struct Sampled {
     seeds: Vec<u32>,
 }
 
-impl NodeBatches {
-    fn node(&self) -> &Arc<DistGraph> {
-        self.sampler.node()
-    }
-}
-
 impl SeedBatches for NodeBatches {
     type Batch = MiniBatch;
     type Sampled = Sampled;
 
-    fn sampler(&self) -> &Arc<DistNeighborSampler> {
-        &self.sampler
+    fn collation(&self) -> &Collation {
+        &self.collation
+    }
+
+    fn collation_mut(&mut self) -> &mut Collation {
+        &mut self.collation
     }
 
     fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
@@ -92,14 +85,6 @@ impl SeedBatches for NodeBatches {
         SeedPartition::of_nodes(self.node(), self.node_type, seeds, world)
     }
 
-    fn set_cache(&mut self, cache: Arc<CachedRows>) {
-        self.cache = Some(cache);
-    }
-
-    fn fetches_features(&self) -> bool {
-        self.wanted.features && self.cache.is_none() && self.rows.is_empty()
-    }
-
     async fn sample(self: Arc<Self>, seeds: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
         if seeds.is_empty() {
             return Ok(Sampled::default());
@@ -107,8 +92,8 @@ impl SeedBatches for NodeBatches {
         let ids = self.seeds.nodes(&seeds);
         let num_types = self.node().part().meta().node_types.len();
         let mut sampled = SampleSeeds::of_type(self.node_type, ids.clone(), num_types);
-        if self.sampler.is_disjoint() {
-            let times = match (self.seeds.times(&seeds), self.sampler.temporal()) {
+        if self.sampler().is_disjoint() {
+            let times = match (self.seeds.times(&seeds), self.sampler().temporal()) {
                 (_, None) => Vec::new(),
                 (Some(times), _) => times,
                 (None, _) => {
@@ -118,7 +103,7 @@ impl SeedBatches for NodeBatches {
             };
             sampled = sampled.disjoint(times);
         }
-        Ok(Sampled { subgraph: self.sampler.sample(sampled, key).await?, seeds })
+        Ok(Sampled { subgraph: self.sampler().sample(sampled, key).await?, seeds })
     }
 
     fn subgraph(sampled: &Sampled) -> &SampledSubgraph {
@@ -133,24 +118,16 @@ impl SeedBatches for NodeBatches {
     ) -> Result<MiniBatch, SampleError> {
         if seeds.is_empty() {
             let targets = self.node().part().meta().node_types[self.node_type.index()].targets;
-            let target_dim = targets.filter(|_| self.wanted.labels).map_or(0, |targets| targets.dim);
+            let target_dim = targets.filter(|_| self.collation.wanted.labels).map_or(0, |targets| targets.dim);
             return Ok(MiniBatch { target_dim, ..MiniBatch::empty(key) });
         }
         let num_seeds = seeds.len();
         let mut of_seeds = NodeAttributes::default();
-        if self.wanted.labels {
+        if self.collation.wanted.labels {
             let wanted = NodeFields { labels: true, ..NodeFields::default() };
             of_seeds = self.node().fetch(self.node_type, self.seeds.nodes(&seeds), wanted).await?;
         }
-        let filling = Collation {
-            wanted: self.wanted,
-            of_edges: self.sampler.edge_attributes(),
-            positions: self.sampler.keeps_positions(),
-            cache: self.cache.clone(),
-            ahead,
-            rows: self.rows.clone(),
-        };
-        let batch = collate(self.node(), subgraph, &filling, key, num_seeds).await?;
+        let batch = self.collation.collate(subgraph, key, num_seeds, ahead.as_ref()).await?;
         let NodeAttributes { labels, targets, target_dim, .. } = of_seeds;
         Ok(MiniBatch { seed_positions: seeds, labels, targets, target_dim, ..batch })
     }

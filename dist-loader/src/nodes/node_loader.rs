@@ -1,5 +1,6 @@
 //! A loader of batches of nodes, made ahead of the trainer.
 
+use crate::batch::collate::Collation;
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
 use crate::nodes::node_batches::{NodeBatches, SeedIds};
@@ -76,15 +77,15 @@ impl DistNeighborLoader {
         let mut plan = SeedPlan::new(ids.len(), listed, Shuffle::List, &config, graph, world);
         let agreed = plan.agree(config.even_batches, world)?;
         let seeds = Arc::new(ids);
-        let cache = config.cache.clone();
-        let batches = NodeBatches { sampler, node_type, seeds, wanted: config.wanted, cache, rows: Vec::new() };
+        let collation = Collation { sampler, wanted: config.wanted, cache: config.cache.clone(), rows: Vec::new() };
+        let batches = NodeBatches { collation, node_type, seeds };
         Ok(SeedLoader::planned(batches, plan, agreed, &config))
     }
 
     /// Returns the loader with rows in place of the features of nodes, by node type. The features of types without rows
     /// are not fetched.
     pub fn with_rows(self, rows: Vec<Option<Arc<DistRows>>>) -> Self {
-        self.change(|batches| batches.rows = rows)
+        self.change(|batches| batches.collation.rows = rows)
     }
 
     /// Returns the node type of the seeds.

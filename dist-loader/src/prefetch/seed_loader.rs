@@ -1,6 +1,7 @@
 //! The loader of batches with neighborhoods around seeds.
 
 use crate::batch::cached_rows::CachedRows;
+use crate::batch::collate::Collation;
 use crate::bytes_held::bytes_of_neighborhood;
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
@@ -12,7 +13,7 @@ use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::rest_of_epoch::SeedPartition;
 use crate::seeds::seed_plan::{Agreed, EpochOrder, SeedPlan};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{BatchKey, CachedFetch, DistNeighborSampler, Hotness, SampleError, SampledSubgraph};
+use edgecut_dist_sampler::{BatchKey, CachedFetch, DistGraph, DistNeighborSampler, Hotness, SampleError, SampledSubgraph};
 use std::sync::Arc;
 
 /// A maker of batches around seeds, which are given by their positions in a plan. The loaders of this crate implement it.
@@ -22,20 +23,26 @@ pub trait SeedBatches: Clone + Send + Sync + 'static {
     /// The neighborhood of seeds.
     type Sampled: Send + 'static;
 
+    /// Returns the sampler of the neighborhoods, and the attributes to fetch.
+    #[doc(hidden)]
+    fn collation(&self) -> &Collation;
+
+    #[doc(hidden)]
+    fn collation_mut(&mut self) -> &mut Collation;
+
     /// Returns the sampler of the neighborhoods.
-    fn sampler(&self) -> &Arc<DistNeighborSampler>;
+    fn sampler(&self) -> &Arc<DistNeighborSampler> {
+        &self.collation().sampler
+    }
+
+    #[doc(hidden)]
+    fn node(&self) -> &Arc<DistGraph> {
+        self.sampler().node()
+    }
 
     /// Counts the seeds of the parts, for the rest of an epoch.
     #[doc(hidden)]
     fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError>;
-
-    /// Sets the nodes whose features are not fetched.
-    #[doc(hidden)]
-    fn set_cache(&mut self, cache: Arc<CachedRows>);
-
-    /// Returns whether the features of all nodes are fetched.
-    #[doc(hidden)]
-    fn fetches_features(&self) -> bool;
 
     /// Samples the neighborhood of seeds. It is empty without seeds.
     #[doc(hidden)]
@@ -84,7 +91,7 @@ impl<S: SeedBatches> SeedLoader<S> {
     /// Returns the loader with a cache. From now on it does not fetch the features of cached nodes. Other ranks may use
     /// other caches.
     pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
-        self.change(|seeds| seeds.set_cache(cache))
+        self.change(|seeds| seeds.collation_mut().cache = Some(cache))
     }
 
     /// Returns the loader after a change of the maker of its batches.
@@ -288,7 +295,8 @@ impl<S: SeedBatches> BatchMaker for PlannedBatches<S> {
         let seeds = Arc::new(self.plan.of_epoch(epoch));
         let steps = first_step..self.plan.num_steps;
         let graph = self.seeds.sampler().node();
-        let cache = if self.seeds.fetches_features() && !steps.is_empty() { graph.look_ahead_of_epoch() } else { None };
+        let fetches_features = self.seeds.collation().fetches_features();
+        let cache = if fetches_features && !steps.is_empty() { graph.look_ahead_of_epoch() } else { None };
         let ahead = cache.map(|cache| {
             let of_epoch = seeds.clone();
             let seeds_of = move |step| (of_epoch.of_step(step), of_epoch.key(step));
