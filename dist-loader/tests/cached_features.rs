@@ -16,15 +16,13 @@ use edgecut_graph::{EdgeTypeId, Features, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{on_machines, on_ranks, uniform_negatives, write_parts};
+use support::{EVERYTHING, on_machines, on_ranks, parts_of, uniform_negatives, write_parts};
 
 /// The time limit of a wait. Nothing takes that long, even on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(120);
 
 const FEATURES: NodeFields =
     NodeFields { labels: false, times: false, original_ids: false, degrees: false, in_weights: false, features: true };
-const EVERYTHING: NodeFields =
-    NodeFields { labels: true, times: false, original_ids: true, degrees: true, in_weights: true, features: true };
 
 fn sampler(graph: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     let config = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));
@@ -251,9 +249,7 @@ fn features_of(graph: &Arc<DistGraph>, lists: &[Vec<u32>], at_once: bool) -> (Ve
 #[test]
 fn rows_that_several_batches_wait_for_are_requested_once() {
     let dataset = support::graph(600, 3000, 7);
-    let dir = tempfile::tempdir().expect("a folder");
-    let dir = dir.path().join("parts");
-    write_parts(&dataset, 3, Method::Random, &dir);
+    let dir = parts_of(&dataset, 3);
     // Each list overlaps with the other ones, in another order, and pieces of 8 rows are small enough for several
     // requests per part.
     let lists: Vec<Vec<u32>> = vec![
@@ -265,7 +261,7 @@ fn rows_that_several_batches_wait_for_are_requested_once() {
     ];
     for fetch_chunk_bytes in [8 * 3 * 4, 1 << 20] {
         let config = DistGraphConfig { fetch_chunk_bytes, ..DistGraphConfig::default() };
-        let shared = on_ranks(&dir, 3, &config, |graph, world| {
+        let shared = on_ranks(dir.path(), 3, &config, |graph, world| {
             let (expected, plain) = features_of(&graph, &lists, false);
             assert_eq!(plain.shared_nodes, 0);
             world.barrier().expect("all ranks have their rows");

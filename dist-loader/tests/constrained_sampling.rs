@@ -10,12 +10,11 @@ use edgecut_dist_sampler::{
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, NodeTypeId, Split};
-use edgecut_partition::Method;
 use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
-use support::{EVERYTHING, Numbers, assert_partition_independent, graph, merged, on_ranks, write_parts};
+use support::{EVERYTHING, Numbers, assert_partition_independent, graph, merged, on_ranks, parts_of};
 
 const NODES: NodeTypeId = NodeTypeId(0);
 const NUM_SEEDS: u32 = 60;
@@ -240,12 +239,10 @@ fn check_isolated(dataset: &Dataset, config: &SamplerConfig, batch: &MiniBatch, 
 #[test]
 fn isolated_neighborhoods_stay_within_parts() {
     let dataset = dataset();
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let parts = dir.path().join("three");
-    write_parts(&dataset, 3, Method::Random, &parts);
+    let dir = parts_of(&dataset, 3);
     let batches = |world_size, isolated| {
         let config = DistGraphConfig::default();
-        on_ranks(&parts, world_size, &config, |graph, world| {
+        on_ranks(dir.path(), world_size, &config, |graph, world| {
             let mine: HashSet<u32> = graph.part().nodes(NODES).original_ids.iter().copied().collect();
             let of_config = |config: SamplerConfig| {
                 let sampler = DistNeighborSampler::new(graph.clone(), config.with_isolation(isolated));
@@ -275,13 +272,12 @@ fn isolated_neighborhoods_stay_within_parts() {
 
 #[test]
 fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
     let options = FakeOptions { avg_num_nodes: 60, avg_degree: 4.0, num_channels: 4, ..FakeOptions::default() };
     let mut typed = fake_hetero(&options).expect("a valid graph");
     let num_edges = typed.edge_types[1].src.len();
     typed.edge_types[1].attributes.weights = Some(vec![1.0; num_edges].into());
-    write_parts(&typed, 2, Method::Random, &dir.path().join("2"));
-    on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |graph, world| {
+    let dir = parts_of(&typed, 2);
+    on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let fanouts: NumNeighbors = "e1=3;e0=0;e2=0;e3=0;e4=0;e5=0".parse().expect("fan-outs");
         let sampler =
             DistNeighborSampler::new(graph, SamplerConfig::new(fanouts).with_weights(true)).expect("a sampler");
@@ -300,13 +296,10 @@ fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
 
 #[test]
 fn what_the_graph_lacks_is_said() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let bare = dir.path().join("bare");
-    let full = dir.path().join("full");
-    write_parts(&graph(40, 100, 1), 1, Method::Random, &bare);
+    let bare = parts_of(&graph(40, 100, 1), 1);
     let mut dataset = dataset();
     dataset.node_types[0].times = None;
-    write_parts(&dataset, 1, Method::Random, &full);
+    let full = parts_of(&dataset, 1);
     let plain = || SamplerConfig::new(vec![Fanout::Count(2)]);
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
     let error_of = |dir: &Path, config: SamplerConfig| {
@@ -353,7 +346,7 @@ fn what_the_graph_lacks_is_said() {
             "(labor) and sampling with replacement exclude each other",
         ),
     ] {
-        let error = error_of(dir, config);
+        let error = error_of(dir.path(), config);
         assert!(error.contains(expected), "{error}");
     }
 }

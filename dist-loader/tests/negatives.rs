@@ -207,10 +207,9 @@ fn a_listed_pair_is_not_its_own_negative() {
 #[test]
 fn more_negatives_than_there_are_is_an_error() {
     let dataset = dataset();
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 2, Method::Random, &dir.path().join("2"));
+    let dir = parts_of(&dataset, 2);
     let negatives = NegativeSampling { num: 90, ..cases()[0].negatives };
-    let errors = on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |graph, world| {
+    let errors = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let case = Case { negatives, disjoint: false, temporal: false, given: Given::Nothing };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
         let many = loader(&graph, world, case, seeds).err().expect("an error").to_string();

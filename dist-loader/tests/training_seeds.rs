@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use edgecut_cluster::ProcessGroup;
+use edgecut_cluster::{ProcessGroup, with_causes};
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, Labor, NodeFields, SamplerConfig};
 use edgecut_graph::{Dataset, NodeTypeId, Split};
@@ -156,18 +156,11 @@ fn errors_of_other_settings(graph: &Arc<DistGraph>, world: &mut ProcessGroup) ->
     errors
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 #[test]
 fn an_unlucky_request_is_one_clear_error() {
     let dataset = support::graph(40, 100, 5);
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let parts = dir.path().join("parts");
-    write_parts(&dataset, 2, Method::Random, &parts);
-    let errors = on_ranks(&parts, 2, &DistGraphConfig::default(), |graph, world| {
+    let dir = support::parts_of(&dataset, 2);
+    let errors = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let missing =
             graph.handle().block_on(graph.find_originals(NODES, &[3, 40])).expect_err("40 is not a node").to_string();
         let config = SamplerConfig::new(vec![Fanout::All]);
