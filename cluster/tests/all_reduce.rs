@@ -22,7 +22,7 @@ fn lengths(world: usize, width: usize) -> Vec<usize> {
         longest_by_doubling(world, width)
     };
     let block = world * MAX_CHUNK_BYTES / width;
-    vec![0, 1, 7, small.saturating_sub(1), small, small + 1, block - 1, block, block + 1, 2 * block + 7]
+    vec![0, 1, 7, small.saturating_sub(1), small, small + 1, block - 1, block, block + 1, 4 * block + 7]
 }
 
 /// Returns the greatest length that takes recursive doubling, by bisection.

@@ -2,61 +2,10 @@
 
 mod support;
 
-use edgecut_cluster::{Cluster, ClusterError, Reduce, ReduceOp};
+use edgecut_cluster::{Cluster, ClusterError, ReduceOp};
 use support::{errors, on_each};
 
 const MILLION: usize = 1_000_000;
-
-/// Returns small integers, whose sums are exact in any order and type.
-fn value(rank: usize, index: usize) -> u64 {
-    ((rank * 31 + index * 7) % 101) as u64
-}
-
-fn check_sums<T: Reduce + PartialEq + std::fmt::Debug>(convert: impl Fn(u64) -> T + Sync) {
-    for world in 1..=8 {
-        let clusters = Cluster::join_local(world, |_| {}).unwrap();
-        on_each(clusters, |cluster| {
-            let mut group = cluster.world().unwrap();
-            for len in [0, 1, 7, MILLION] {
-                let mut data: Vec<T> = (0..len).map(|index| convert(value(cluster.rank(), index))).collect();
-                group.all_reduce(&mut data, ReduceOp::Sum).unwrap();
-                let sum = |index| convert((0..world).map(|rank| value(rank, index)).sum());
-                assert!((0..len).all(|index| data[index] == sum(index)), "world {world}, length {len}");
-            }
-            cluster.shutdown().unwrap();
-        });
-    }
-}
-
-#[test]
-fn all_reduce_equals_the_plain_sum_f32() {
-    check_sums(|value| value as f32);
-}
-
-#[test]
-fn all_reduce_equals_the_plain_sum_f64() {
-    check_sums(|value| value as f64);
-}
-
-#[test]
-fn all_reduce_equals_the_plain_sum_u64() {
-    check_sums(|value| value);
-}
-
-#[test]
-fn all_ranks_hold_the_same_bits() {
-    let clusters = Cluster::join_local(5, |_| {}).unwrap();
-    let results = on_each(clusters, |cluster| {
-        let mut group = cluster.world().unwrap();
-        // Values whose sum depends on the order of the summands.
-        let rank = cluster.rank() as f32;
-        let mut data: Vec<f32> = (0..12_345).map(|index| (index as f32 + 0.1).powf(rank - 2.0) / 3.0).collect();
-        group.all_reduce(&mut data, ReduceOp::Mean).unwrap();
-        cluster.shutdown().unwrap();
-        data.iter().map(|value| value.to_bits()).collect::<Vec<_>>()
-    });
-    assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
-}
 
 #[test]
 fn mean_max_and_min() {

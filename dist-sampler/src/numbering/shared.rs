@@ -8,8 +8,7 @@ use edgecut_graph::prefetch;
 const MAX_NODES_ALWAYS_STAMPED: usize = 1 << 18;
 /// The least number of owned nodes per slot for which the hash table is used. Below it, stamps are faster and take at
 /// most four times the memory of the table. From it on, the table takes at most a quarter of the memory of stamps, and
-/// between 20 % less and 30 % more time (`cargo test -p edgecut-dist-sampler --release --lib -- --ignored
-/// numbering_speed --nocapture`).
+/// between 20 % less and 30 % more time.
 const NODES_PER_SLOT: usize = 4;
 
 /// A map from global ids of one node type to numbers in a batch, for shared neighborhoods.
@@ -187,59 +186,5 @@ mod tests {
     #[test]
     fn a_process_without_nodes_of_a_type_numbers_those_of_others() {
         check_numbers(&mut Relabel::new(7..7), (0..5000).map(|i| i % 1700));
-    }
-
-    /// Prints time and memory of a batch on both sides of the threshold.
-    #[test]
-    #[ignore = "a measurement"]
-    fn numbering_speed() {
-        const AHEAD: usize = 24;
-        for (num_owned, draws) in [
-            (300_000, 20_000),
-            (1_000_000, 200_000),
-            (2_200_000, 200_000),
-            (5_000_000, 200_000),
-            (5_000_000, 1_500_000),
-            (20_000_000, 1_500_000),
-            (100_000_000, 200_000),
-            (100_000_000, 1_500_000),
-        ] {
-            let mut state = 88_172_645_463_325_252_u64;
-            let mut draw = || {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                // Squared, so that small ids occur more often than others.
-                let uniform = (state >> 11) as f64 / (1_u64 << 53) as f64;
-                (uniform * uniform * f64::from(num_owned)) as u32
-            };
-            let nodes: Vec<u32> = (0..draws).map(|_| draw()).collect();
-            let mut relabels = [Relabel::new(0..num_owned), Relabel::new(0..num_owned)];
-            relabels[0].use_stamps();
-            let mut best = [f64::MAX; 2];
-            for _ in 0..9 {
-                for (relabel, best) in relabels.iter_mut().zip(&mut best) {
-                    let start = std::time::Instant::now();
-                    relabel.reset();
-                    for (i, &node) in nodes.iter().enumerate() {
-                        if let Some(&soon) = nodes.get(i + AHEAD) {
-                            relabel.prefetch(soon);
-                        }
-                        std::hint::black_box(relabel.number(0, node));
-                    }
-                    *best = best.min(start.elapsed().as_secs_f64());
-                }
-            }
-            let mib =
-                |relabel: &Relabel| (relabel.stamps.len() + relabel.table.num_slots()) as f64 / f64::from(1 << 17);
-            println!(
-                "{num_owned} owned, {} found: stamps {:.1} ns a draw in {:.1} MiB, chosen {:.1} ns in {:.1} MiB",
-                relabels[0].nodes().len(),
-                best[0] * 1e9 / nodes.len() as f64,
-                mib(&relabels[0]),
-                best[1] * 1e9 / nodes.len() as f64,
-                mib(&relabels[1]),
-            );
-        }
     }
 }
