@@ -251,39 +251,35 @@ fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
+impl TrafficCount {
+    /// Combines each total with the total of `other`.
+    fn combined(self, other: Self, combine: fn(u64, u64) -> u64) -> Self {
+        Self {
+            read_nodes: combine(self.read_nodes, other.read_nodes),
+            read_bytes: combine(self.read_bytes, other.read_bytes),
+            remote_nodes: combine(self.remote_nodes, other.remote_nodes),
+            shared_nodes: combine(self.shared_nodes, other.shared_nodes),
+            remote_bytes: combine(self.remote_bytes, other.remote_bytes),
+            sent_bytes: combine(self.sent_bytes, other.sent_bytes),
+            requests: combine(self.requests, other.requests),
+            fetches: combine(self.fetches, other.fetches),
+            cached_nodes: combine(self.cached_nodes, other.cached_nodes),
+            cached_bytes: combine(self.cached_bytes, other.cached_bytes),
+            taken_batches: combine(self.taken_batches, other.taken_batches),
+            ready_batches: combine(self.ready_batches, other.ready_batches),
+        }
+    }
+}
+
 impl std::ops::AddAssign for TrafficCount {
     fn add_assign(&mut self, more: Self) {
-        self.read_nodes += more.read_nodes;
-        self.read_bytes += more.read_bytes;
-        self.remote_nodes += more.remote_nodes;
-        self.shared_nodes += more.shared_nodes;
-        self.remote_bytes += more.remote_bytes;
-        self.sent_bytes += more.sent_bytes;
-        self.requests += more.requests;
-        self.fetches += more.fetches;
-        self.cached_nodes += more.cached_nodes;
-        self.cached_bytes += more.cached_bytes;
-        self.taken_batches += more.taken_batches;
-        self.ready_batches += more.ready_batches;
+        *self = self.combined(more, |total, more| total + more);
     }
 }
 
 impl std::ops::Sub for TrafficCount {
     type Output = Self;
     fn sub(self, before: Self) -> Self {
-        Self {
-            read_nodes: self.read_nodes - before.read_nodes,
-            read_bytes: self.read_bytes - before.read_bytes,
-            remote_nodes: self.remote_nodes - before.remote_nodes,
-            shared_nodes: self.shared_nodes - before.shared_nodes,
-            remote_bytes: self.remote_bytes - before.remote_bytes,
-            sent_bytes: self.sent_bytes - before.sent_bytes,
-            requests: self.requests - before.requests,
-            fetches: self.fetches - before.fetches,
-            cached_nodes: self.cached_nodes - before.cached_nodes,
-            cached_bytes: self.cached_bytes - before.cached_bytes,
-            taken_batches: self.taken_batches - before.taken_batches,
-            ready_batches: self.ready_batches - before.ready_batches,
-        }
+        self.combined(before, |total, before| total - before)
     }
 }

@@ -6,7 +6,6 @@ use crate::parallel;
 use crate::scan::first_position;
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
-use std::fmt;
 
 /// The prefetch distance of row copies, in rows.
 pub(super) const ROWS_AHEAD: usize = 4;
@@ -271,7 +270,8 @@ fn joined<T: Pod>(pieces: Vec<Features>) -> Buffer<T> {
 }
 
 /// A feature that a stored type cannot represent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("feature {column} of row {row} is {value}, which {dtype} cannot represent")]
 pub struct OutOfRange {
     /// The row of the feature matrix.
     pub row: usize,
@@ -282,15 +282,6 @@ pub struct OutOfRange {
     /// The type.
     pub dtype: FeatureDtype,
 }
-
-impl fmt::Display for OutOfRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { row, column, value, dtype } = self;
-        write!(f, "feature {column} of row {row} is {value}, which {dtype} cannot represent")
-    }
-}
-
-impl std::error::Error for OutOfRange {}
 
 /// Returns the rows of a row-major matrix at `positions`, in that order.
 ///

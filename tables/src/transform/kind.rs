@@ -26,7 +26,9 @@ pub(crate) trait Kind: Sized + Clone + Debug + Serialize {
     }
 
     /// Returns the statistics of no rows, or `None` if the transform needs none, not even the numbers per row.
-    fn statistics(&self) -> Option<Self::Statistics>;
+    fn statistics(&self) -> Option<Self::Statistics> {
+        None
+    }
 
     /// Returns true if the values of the columns determine the transform, and not the configuration alone.
     fn is_fitted(&self) -> bool {

@@ -33,10 +33,6 @@ impl Kind for BucketNumerical {
         Ok(Self { bucket_cnt, range: ends, slide_window_size })
     }
 
-    fn statistics(&self) -> Option<()> {
-        None
-    }
-
     fn fit(&self, _fit: Fit<()>) -> Result<Self, String> {
         Ok(self.clone())
     }

@@ -30,10 +30,6 @@ impl Kind for HashBuckets {
         Input::Texts
     }
 
-    fn statistics(&self) -> Option<()> {
-        None
-    }
-
     fn fit(&self, _fit: Fit<()>) -> Result<Self, String> {
         Ok(self.clone())
     }

@@ -58,10 +58,6 @@ impl Kind for HashNgrams {
         Input::Texts
     }
 
-    fn statistics(&self) -> Option<()> {
-        None
-    }
-
     fn fit(&self, _fit: Fit<()>) -> Result<Self, String> {
         Ok(self.clone())
     }

@@ -20,10 +20,6 @@ impl Kind for Log {
         Ok(Self { offset: object.number("offset")?.unwrap_or(1.0) })
     }
 
-    fn statistics(&self) -> Option<()> {
-        None
-    }
-
     fn fit(&self, _fit: Fit<()>) -> Result<Self, String> {
         Ok(self.clone())
     }

@@ -36,10 +36,6 @@ impl Kind for NoOp {
         Input::Numbers { separator: self.separator.as_deref(), length: self.length }
     }
 
-    fn statistics(&self) -> Option<()> {
-        None
-    }
-
     fn fit(&self, _fit: Fit<()>) -> Result<Self, String> {
         Ok(self.clone())
     }
