@@ -6,8 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use cubecl::config::CubeClRuntimeConfig;
-use cubecl::config::RuntimeConfig;
+use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 use cubecl::config::cache::CacheConfig;
 
 use crate::cuda::compiler::Compiler;

@@ -1,7 +1,6 @@
 //! The command line.
 
-use crate::timeouts::HEARTBEAT_TIMEOUT;
-use crate::timeouts::TERMINATION_TIMEOUT;
+use crate::timeouts::{HEARTBEAT_TIMEOUT, TERMINATION_TIMEOUT};
 use clap::{Parser, ValueEnum};
 use edgecut_cluster::NodeRole;
 use std::path::PathBuf;

@@ -5,8 +5,7 @@ mod args;
 mod status;
 mod timeouts;
 
-use crate::timeouts::LAST_REPLIES_TIMEOUT;
-use crate::timeouts::SHUTDOWN_CHECK_INTERVAL;
+use crate::timeouts::{LAST_REPLIES_TIMEOUT, SHUTDOWN_CHECK_INTERVAL};
 use anyhow::Context;
 use args::{Args, Settings, UsageError, located};
 use clap::CommandFactory;

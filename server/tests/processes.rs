@@ -1,8 +1,9 @@
 //! Tests of the program `sampling-server` with real processes and sockets, including clients that are killed.
 
 use edgecut_cluster::{Cluster, ServiceConfig};
-use edgecut_dist_sampler::{BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleSeeds};
-use edgecut_dist_sampler::{SamplerConfig, ServerList};
+use edgecut_dist_sampler::{
+    BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleSeeds, SamplerConfig, ServerList,
+};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, FeatureDtype, Features, META_FILE, Meta, NodeTypeId, Part, write_built_features};
 use edgecut_partition::{PartitionOptions, partition};

@@ -1,7 +1,6 @@
 //! The end of a job: failures, their reports, and the shutdown.
 
-use crate::timeouts::STUCK_PROCESS_TIMEOUT;
-use crate::timeouts::VERDICT_TIMEOUT;
+use crate::timeouts::{STUCK_PROCESS_TIMEOUT, VERDICT_TIMEOUT};
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,6 @@
 //! The connections of a rank to its peers in recursive doubling, and the exchange of one step.
 
-use crate::timeouts::FAILURE_CHECK_INTERVAL;
-use crate::timeouts::POLL_BEFORE_SLEEP_TIMEOUT;
+use crate::timeouts::{FAILURE_CHECK_INTERVAL, POLL_BEFORE_SLEEP_TIMEOUT};
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::time::Duration;
 

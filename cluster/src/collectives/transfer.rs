@@ -4,8 +4,7 @@
 //! If every rank of a ring first sent and then received, all would block as soon as the messages exceed the sockets'
 //! buffers. Here each socket makes progress whenever it is ready.
 
-use crate::timeouts::FAILURE_CHECK_INTERVAL;
-use crate::timeouts::POLL_BEFORE_SLEEP_TIMEOUT;
+use crate::timeouts::{FAILURE_CHECK_INTERVAL, POLL_BEFORE_SLEEP_TIMEOUT};
 use std::io::{self, IoSlice, Read, Write};
 use std::ops::Range;
 use std::time::Duration;

@@ -28,8 +28,7 @@ pub(crate) mod identity;
 mod peer_user;
 mod version;
 
-use crate::timeouts::USER_LOOKUP_TIMEOUT;
-use crate::timeouts::VERSION_ANSWER_TIMEOUT;
+use crate::timeouts::{USER_LOOKUP_TIMEOUT, VERSION_ANSWER_TIMEOUT};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

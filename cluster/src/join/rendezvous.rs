@@ -1,11 +1,9 @@
 //! The rendezvous of a job: all ranks register at rank 0, and each receives the roster.
 
-use crate::timeouts::ANSWER_TIMEOUT;
-use crate::timeouts::CONNECTION_CHECK_INTERVAL;
-use crate::timeouts::FAILED_RENDEZVOUS_TIMEOUT;
-use crate::timeouts::JOIN_EXTRA_TIMEOUT;
-use crate::timeouts::MAX_MASTER_RETRY_INTERVAL;
-use crate::timeouts::MIN_MASTER_RETRY_INTERVAL;
+use crate::timeouts::{
+    ANSWER_TIMEOUT, CONNECTION_CHECK_INTERVAL, FAILED_RENDEZVOUS_TIMEOUT, JOIN_EXTRA_TIMEOUT, MAX_MASTER_RETRY_INTERVAL,
+    MIN_MASTER_RETRY_INTERVAL,
+};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

@@ -1,8 +1,6 @@
 //! The processes of a node's ranks: copies of this program that start together and end together.
 
-use crate::timeouts::OTHER_RANKS_TIMEOUT;
-use crate::timeouts::STORE_STATE_TIMEOUT;
-use crate::timeouts::TERMINATION_TIMEOUT;
+use crate::timeouts::{OTHER_RANKS_TIMEOUT, STORE_STATE_TIMEOUT, TERMINATION_TIMEOUT};
 use std::ffi::{OsStr, OsString};
 use std::io::PipeReader;
 use std::net::{Ipv4Addr, SocketAddr};

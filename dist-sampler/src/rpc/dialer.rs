@@ -2,11 +2,10 @@
 
 use crate::config::dist_graph_config::DistGraphConfig;
 use crate::error::{PeerName, SampleError};
-use crate::timeouts::MAX_RETRY_INTERVAL;
-use crate::timeouts::MAX_RPC_TIMEOUT;
-use crate::timeouts::MIN_RETRY_INTERVAL;
-use edgecut_cluster::{Cluster, ClusterError, Failure, SecureStream};
-use edgecut_cluster::{ServiceAddress, ServiceCaller, ServiceConfig, ServiceTarget};
+use crate::timeouts::{MAX_RETRY_INTERVAL, MAX_RPC_TIMEOUT, MIN_RETRY_INTERVAL};
+use edgecut_cluster::{
+    Cluster, ClusterError, Failure, SecureStream, ServiceAddress, ServiceCaller, ServiceConfig, ServiceTarget,
+};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 
 use crate::cuda::library::{CudaLibrary, names_of};
-use crate::device::CudaGpu;
-use crate::device::DeviceError;
+use crate::device::{CudaGpu, DeviceError};
 
 /// The headers that kernels include: all kernels the first one, those in half precision the next two, and products on
 /// tensor cores the rest.

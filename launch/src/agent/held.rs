@@ -1,7 +1,6 @@
 //! A hold on the master's port from the check until the start.
 
-use crate::timeouts::HELD_PORT_INTERVAL;
-use crate::timeouts::PORT_PROBE_TIMEOUT;
+use crate::timeouts::{HELD_PORT_INTERVAL, PORT_PROBE_TIMEOUT};
 use anyhow::{Context, anyhow};
 use edgecut_cluster::{ClusterConfig, ClusterError, Token};
 use std::io;

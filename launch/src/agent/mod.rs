@@ -9,9 +9,7 @@ mod receive;
 
 use crate::messages::{Order, Report};
 use crate::standstill::Standstill;
-use crate::timeouts::HEARTBEAT_INTERVAL;
-use crate::timeouts::HEARTBEAT_TIMEOUT;
-use crate::timeouts::LAST_REPORTS_TIMEOUT;
+use crate::timeouts::{HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT, LAST_REPORTS_TIMEOUT};
 use edgecut_cluster::on_interrupt;
 use held::{Held, probe};
 use out::Out;

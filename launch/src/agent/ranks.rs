@@ -5,11 +5,9 @@ use super::Event;
 use super::checks::{expand, find_program, listen_addr};
 use super::out::Out;
 use crate::messages::{Ending, JOB_ID, RANK_ROLE, Report, Start, Stream};
-use crate::timeouts::FOREIGN_OUTPUT_TIMEOUT;
-use crate::timeouts::LAST_OUTPUT_TIMEOUT;
-use crate::timeouts::PROCESS_GROUP_TIMEOUT;
-use crate::timeouts::REAP_TIMEOUT;
-use crate::timeouts::TERMINATION_TIMEOUT;
+use crate::timeouts::{
+    FOREIGN_OUTPUT_TIMEOUT, LAST_OUTPUT_TIMEOUT, PROCESS_GROUP_TIMEOUT, REAP_TIMEOUT, TERMINATION_TIMEOUT,
+};
 use anyhow::Context;
 use edgecut_cli::message;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};

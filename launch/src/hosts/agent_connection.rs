@@ -3,8 +3,7 @@
 use crate::hosts::ssh::{Session, Target, cached, in_shell};
 use crate::messages::{ABSENT, AGENT_ROLE, HELLO, Order, Report};
 use crate::output::printer::Printer;
-use crate::timeouts::CONNECT_TIMEOUT;
-use crate::timeouts::HEARTBEAT_INTERVAL;
+use crate::timeouts::{CONNECT_TIMEOUT, HEARTBEAT_INTERVAL};
 use anyhow::{Context, bail};
 use std::io::Write;
 use std::process::ChildStdin;

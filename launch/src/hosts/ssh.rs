@@ -1,9 +1,7 @@
 //! Connections over the system's OpenSSH client, so that its configuration, agent, jump hosts and known hosts apply.
 
 use crate::messages::{ABSENT, PRESENT};
-use crate::timeouts::SSH_REASON_TIMEOUT;
-use crate::timeouts::TRANSFER_CHECK_INTERVAL;
-use crate::timeouts::TRANSFER_STALL_TIMEOUT;
+use crate::timeouts::{SSH_REASON_TIMEOUT, TRANSFER_CHECK_INTERVAL, TRANSFER_STALL_TIMEOUT};
 use anyhow::{Context, bail, ensure};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -11,13 +11,10 @@ use crate::output::screen::Screen;
 use crate::parts::PartsMeta;
 use crate::plan::Plan;
 use crate::standstill::Standstill;
-use crate::timeouts::CLOCK_INTERVAL;
-use crate::timeouts::JOB_RESTART_INTERVAL;
-use crate::timeouts::LAST_LINES_TIMEOUT;
-use crate::timeouts::NODE_CHECK_TIMEOUT;
-use crate::timeouts::NODE_LOSS_INTERVAL;
-use crate::timeouts::NODE_RETURN_TIMEOUT;
-use crate::timeouts::RESTART_CHECK_TIMEOUT;
+use crate::timeouts::{
+    CLOCK_INTERVAL, JOB_RESTART_INTERVAL, LAST_LINES_TIMEOUT, NODE_CHECK_TIMEOUT, NODE_LOSS_INTERVAL,
+    NODE_RETURN_TIMEOUT, RESTART_CHECK_TIMEOUT,
+};
 use anyhow::{Context, bail};
 use edgecut_cli::{PrintError, find_on_path, is_url, message, result};
 use edgecut_cluster::on_interrupt;

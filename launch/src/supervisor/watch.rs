@@ -1,10 +1,7 @@
 //! Decisions on the ends of ranks, on lost nodes and on Ctrl-C. This module only decides; the launcher acts.
 
 use crate::messages::Ending;
-use crate::timeouts::OTHER_RANKS_TIMEOUT;
-use crate::timeouts::REPORT_TIMEOUT;
-use crate::timeouts::SERVER_RESTART_INTERVAL;
-use crate::timeouts::STANDSTILL_BLAME_TIMEOUT;
+use crate::timeouts::{OTHER_RANKS_TIMEOUT, REPORT_TIMEOUT, SERVER_RESTART_INTERVAL, STANDSTILL_BLAME_TIMEOUT};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
