@@ -9,25 +9,6 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 /// The settings of a loader that must be equal on all ranks of a job, by name.
-///
-/// ```
-/// use edgecut_cluster::Cluster;
-/// use edgecut_dist_loader::SharedSettings;
-///
-/// let ranks = Cluster::join_local(2, |_| {})?;
-/// std::thread::scope(|scope| {
-///     for cluster in ranks {
-///         scope.spawn(move || {
-///             let mut world = cluster.world().expect("the group is made");
-///             let settings = SharedSettings::default().with("batch_size", 16).with("seed", cluster.rank());
-///             let error = settings.agree(&mut world).expect_err("each rank has its own seed");
-///             assert!(error.to_string().contains("seed is 0 on rank 0 and 1 on rank 1"));
-///             cluster.shutdown().expect("both ranks are done");
-///         });
-///     }
-/// });
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SharedSettings {
     values: Map<String, Value>,

@@ -8,12 +8,6 @@ const FREE_CLASSES: usize = 1000;
 const CLASSES_PER_LABEL: usize = 10;
 
 /// Returns the maximum number of classes for labels with `distinct` different values.
-///
-/// ```
-/// use edgecut_graph::{count_distinct_labels, max_classes};
-/// let distinct = count_distinct_labels(&[0, 5, 5, -1]);
-/// assert_eq!((distinct, max_classes(distinct)), (2, 1020));
-/// ```
 pub fn max_classes(distinct: usize) -> usize {
     distinct.saturating_mul(CLASSES_PER_LABEL).saturating_add(FREE_CLASSES)
 }

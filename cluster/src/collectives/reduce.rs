@@ -41,21 +41,6 @@ mod sealed {
 }
 
 /// An element type of all-reduce: `f32`, `f64` or `u64`.
-///
-/// ```
-/// use edgecut_cluster::{Cluster, ClusterError, ProcessGroup, Reduce, ReduceOp};
-///
-/// /// Returns the sum of a number over all ranks.
-/// fn total<T: Reduce>(world: &mut ProcessGroup, mine: T) -> Result<T, ClusterError> {
-///     let mut sum = [mine];
-///     world.all_reduce(&mut sum, ReduceOp::Sum)?;
-///     Ok(sum[0])
-/// }
-///
-/// let mut world = Cluster::join_local(1, |_| {})?.remove(0).world()?;
-/// assert_eq!(total(&mut world, 3_u64)?, 3);
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 pub trait Reduce: bytemuck::Pod + Send + sealed::Sealed {
     /// The name of the type in messages.
     const NAME: &'static str;

@@ -1,13 +1,6 @@
 //! The size of a cache of features.
 
 /// The size of the cache of features of a machine.
-///
-/// ```
-/// use edgecut_dist_sampler::CacheSize;
-/// // Of 1 GB of rows that other parts own.
-/// assert_eq!(CacheSize::Ratio(0.2).bytes(1_000_000_000), 200_000_000);
-/// assert_eq!(CacheSize::Bytes(4 << 30).bytes(1_000_000_000), 4 << 30);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CacheSize {
     /// The most bytes of rows.

@@ -144,13 +144,6 @@ impl NumNeighbors {
     }
 
     /// Returns fan-outs that take all neighbors where these draw some, and none where these draw none.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::NumNeighbors;
-    /// let fanouts: NumNeighbors = "cites=15,10;writes=0,0".parse()?;
-    /// assert_eq!(fanouts.exhaustive(), "cites=-1,-1;writes=0,0".parse()?);
-    /// # Ok::<(), String>(())
-    /// ```
     pub fn exhaustive(&self) -> Self {
         if !self.lists().flatten().any(|fanout| *fanout == Fanout::Count(0)) {
             // Names of edge types that no list distinguishes need not be names of the graph.

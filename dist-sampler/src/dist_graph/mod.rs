@@ -140,20 +140,6 @@ impl DistGraph {
     /// fewer ranks than parts, this is a group of consecutive parts, copied to the memory of this process. If `verify` is
     /// true, the checksums of features are compared too.
     ///
-    /// ```
-    /// use edgecut_dist_sampler::DistGraph;
-    /// # use edgecut_graph::part_writer::write_one_part;
-    /// # use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::PartitionId;
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// # write_one_part(fake(&FakeOptions::default())?, dir)?;
-    /// // Four ranks share the only part.
-    /// let part = DistGraph::open_part(dir, 3, 4, false)?;
-    /// assert_eq!(part.id(), PartitionId(0));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// The errors of [`Part::open`].
     ///

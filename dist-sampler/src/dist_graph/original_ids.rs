@@ -90,14 +90,6 @@ impl DistGraph {
     /// Returns the global ids of nodes given by original id. Asks one part for each id if the directory of the type
     /// exists ([`DistGraph::make_directory`]), else all parts for all ids.
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::NodeTypeId;
-    /// // The nodes of a graph of one part keep their order.
-    /// assert_eq!(graph.handle().block_on(graph.find_originals(NodeTypeId(0), &[99, 4]))?, [99, 4]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] for an id that no part owns, or an error of a peer.
     pub async fn find_originals(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {

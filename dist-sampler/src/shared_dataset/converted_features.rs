@@ -20,19 +20,6 @@ use std::path::{Path, PathBuf};
 ///
 /// The description of the part has the new type, so no other code knows of the conversion.
 ///
-/// ```
-/// use edgecut_cluster::Cluster;
-/// use edgecut_dist_sampler::{convert_features, share_dataset};
-/// use edgecut_graph::FeatureDtype;
-/// use edgecut_graph::readers::{FakeOptions, fake};
-/// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
-/// let part = share_dataset(&cluster, || fake(&FakeOptions::default()))?;
-/// let part = convert_features(&cluster, part, &FeatureDtype::Int8.into())?;
-/// assert_eq!(part.meta().node_types[0].feature_dtype, FeatureDtype::Int8);
-/// # cluster.shutdown()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// [`SampleError::Dataset`] for a named type that does not exist or has no features, for a value that the type cannot
 /// represent, and if the files cannot be written or mapped. [`SampleError::Layout`] if the processes have different

@@ -10,17 +10,6 @@ impl Dataset {
     /// Checks that ids are in range, arrays have the right length, features are finite, weights are finite and not
     /// negative, and nodes and edges of a split have a label or a known target.
     ///
-    /// ```
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// let mut graph = fake(&FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() })?;
-    /// graph.validate()?;
-    /// graph.edge_types[0].src = vec![50].into();
-    /// graph.edge_types[0].dst = vec![0].into();
-    /// let error = graph.validate().unwrap_err().to_string();
-    /// assert!(error.contains("the source of edge 0 is node 50, but there are 50 nodes"));
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`GraphError::Dataset`] with the type, the row and the value. Readers that know the file and line of a bad value
     /// report it themselves, so this check is mainly for graphs made in memory.
@@ -203,12 +192,6 @@ pub(crate) fn bad_weight(edge: usize, weight: f32) -> String {
 }
 
 /// Returns the reason why a weight cannot be stored in 32 bits, if it is positive and would become 0 or lose digits.
-///
-/// ```
-/// use edgecut_graph::why_too_small;
-/// assert!(why_too_small(1e-30).is_none() && why_too_small(0.0).is_none());
-/// assert!(why_too_small(1e-60).is_some_and(|why| why.contains("multiply all weights")));
-/// ```
 pub fn why_too_small(weight: f64) -> Option<String> {
     is_too_small(weight).then(|| {
         format!(

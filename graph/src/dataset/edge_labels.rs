@@ -12,16 +12,6 @@ pub const NO_SPLIT: u8 = u8::MAX;
 
 /// The labels of all edges of a type, and the split of each edge. Labeled edges carry messages like other edges, unlike
 /// [held-out](super::HeldOutEdges) edges.
-///
-/// ```
-/// use edgecut_graph::{EdgeLabelValues, EdgeLabels, NO_SPLIT, Split};
-/// let labels = EdgeLabels {
-///     values: EdgeLabelValues::Classes { of_edges: vec![1, 0, -1].into(), num_classes: 2 },
-///     splits: vec![Split::Train.code(), Split::Test.code(), NO_SPLIT].into(),
-/// };
-/// assert_eq!(labels.sizes(), [1, 0, 1]);
-/// assert!(labels.is_labeled(0) && !labels.is_labeled(2));
-/// ```
 #[derive(Clone, Debug)]
 pub struct EdgeLabels {
     /// The labels.

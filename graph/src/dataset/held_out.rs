@@ -150,17 +150,6 @@ impl Dataset {
     /// go to the same list. Earlier edges between the ends of a held-out edge remain for training, because they are
     /// known at its time.
     ///
-    /// ```
-    /// use edgecut_graph::HoldOut;
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// let mut graph = fake(&FakeOptions { avg_num_nodes: 500, ..FakeOptions::default() })?;
-    /// let num_edges = graph.num_edges();
-    /// graph.hold_out_edges(&graph.edge_type_ids(), &HoldOut::random(0.1, 0.2, 7))?;
-    /// let held_out = &graph.edge_types[0].held_out;
-    /// assert_eq!(graph.num_edges() + held_out.valid.len() + held_out.test.len(), num_edges);
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`GraphError::Dataset`] in the following cases, without changing the dataset: [`HoldOut::check`] rejects the
     /// fractions, an edge type does not exist, already has held-out edges or has labels, an edge type has no times but the

@@ -10,14 +10,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// A random order of the rows of a type, which are nodes or edges. It is a function of the seed, the name of the type and the
 /// row.
-///
-/// ```
-/// use edgecut_graph::{Share, SplitOrder};
-/// let shares = [0.6, 0.2, 0.2].map(|share| Share::new(share).unwrap());
-/// let order = SplitOrder { seed: 7, name: "paper" };
-/// let division = order.by_times(vec![0_u64, 1, 2, 3, 4], &[50, 10, 30, 20, 40], shares);
-/// assert_eq!(division.codes(5), [2, 0, 0, 0, 1]);
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SplitOrder<'a> {
     /// The seed of all random choices.

@@ -5,21 +5,6 @@ use super::{Dataset, NodeData, Split};
 impl Dataset {
     /// Leaves nodes and edges without a label or a known target out of all splits, since no loss and no metric can count
     /// them. Returns a sentence for each split that had some.
-    ///
-    /// ```
-    /// # use edgecut_graph::{Dataset, NodeData, Splits};
-    /// # let nodes = NodeData {
-    /// #     name: "node".into(),
-    /// #     num_nodes: 3,
-    /// #     labels: Some(vec![0, 1, -1].into()),
-    /// #     num_classes: 2,
-    /// #     splits: Splits { train: vec![0].into(), valid: vec![1, 2].into(), ..Splits::default() },
-    /// #     ..NodeData::default()
-    /// # };
-    /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
-    /// assert_eq!(graph.leave_out_unlabeled(), ["1 of 2 valid nodes have no label: they are not evaluated"]);
-    /// assert_eq!(graph.node_types[0].splits.valid[..], [1]);
-    /// ```
     pub fn leave_out_unlabeled(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         for nodes in &mut self.node_types {

@@ -24,12 +24,6 @@ const CLEARED_BITS: u32 = 7;
 /// become `f32` when a batch is assembled. Own rows are rounded like the rows of other parts, so batches do not depend
 /// on the partitioning. A decoded row of `int8` is encoded to the same bytes again, which caches rely on and `verify`
 /// checks.
-///
-/// ```
-/// use edgecut_graph::FeatureDtype;
-/// assert_eq!(FeatureDtype::ALL.map(|dtype| dtype.row_bytes(100)), [400, 200, 200, 104]);
-/// assert_eq!("bf16".parse(), Ok(FeatureDtype::Bf16));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FeatureDtype {

@@ -148,16 +148,6 @@ impl Features {
     /// Converts the features to another stored type, in the memory of this process. Conversion to the present type, and
     /// to `f32` and back, is exact.
     ///
-    /// ```
-    /// use edgecut_graph::{FeatureDtype, Features};
-    /// let features = Features::F32 { values: vec![1.0, -0.25, 127.0, 3.2].into(), dim: 2 };
-    /// let small = features.to_dtype(FeatureDtype::Int8)?;
-    /// let mut row = [0.0; 2];
-    /// small.copy_row(1, &mut row);
-    /// assert_eq!(row, [127.0, 3.0]);
-    /// # Ok::<(), edgecut_graph::OutOfRange>(())
-    /// ```
-    ///
     /// # Errors
     /// [`OutOfRange`] for the first value that the type cannot represent.
     pub fn to_dtype(&self, dtype: FeatureDtype) -> Result<Self, OutOfRange> {

@@ -25,15 +25,6 @@ const PIECE: usize = 1 << 17;
 
 /// Reads the array in `path`, and returns its shape and values, row by row.
 ///
-/// ```
-/// use edgecut_graph::{read_npy, write_npy};
-/// # let dir = tempfile::tempdir()?;
-/// let path = dir.path().join("pairs.npy");
-/// write_npy(&path, &[2, 2], &[0_i64, 1, 2, 3])?;
-/// assert_eq!(read_npy::<i64>(&path)?, (vec![2, 2], vec![0, 1, 2, 3]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// As [`map_npy`](super::map_npy), except that the data may be at any offset.
 pub fn read_npy<T: NpyElement>(path: &Path) -> Result<(Vec<usize>, Vec<T>), GraphError> {

@@ -21,19 +21,6 @@ pub const TRANSFORMS_FILE: &str = "transforms.json";
 pub const ID_MAP_FILE: &str = "id_map.parquet";
 
 /// The description of a partitioned graph, as specified in `docs/src/format.md`.
-///
-/// ```
-/// use edgecut_graph::part_writer::write_one_part;
-/// use edgecut_graph::readers::{FakeOptions, fake};
-/// use edgecut_graph::Meta;
-/// # let dir = tempfile::tempdir()?;
-/// # let dir = dir.path();
-/// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-/// let meta = Meta::read(dir)?;
-/// assert_eq!((meta.num_parts, meta.node_types[0].book.num_nodes()), (1, 100));
-/// meta.verify_files(dir, None)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Meta {
     /// Always [`FORMAT_NAME`](crate::FORMAT_NAME).

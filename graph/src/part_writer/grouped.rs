@@ -7,18 +7,6 @@ use crate::memory::Workspace;
 
 /// A validated dataset with the in-edges of every destination in place of edge lists. This halves the memory, and both
 /// the symmetric graph and the parts are built from it.
-///
-/// ```
-/// use edgecut_graph::Workspace;
-/// use edgecut_graph::part_writer::Grouped;
-/// use edgecut_graph::readers::{FakeOptions, fake};
-/// let graph = fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?;
-/// let num_edges = graph.num_edges();
-/// let grouped = Grouped::new_in(&Workspace::default(), graph)?;
-/// assert_eq!(grouped.num_edges(), num_edges);
-/// assert_eq!(grouped.edge_types[0].rows.num_rows(), 100);
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
 pub struct Grouped {
     /// The name of the dataset.
     pub name: String,

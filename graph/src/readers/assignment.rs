@@ -16,18 +16,6 @@ const ENDINGS: [&str; 4] = ["npy", "txt", "txt.gz", "csv"];
 /// METIS and KaHIP write it. Otherwise it is a folder with a file `TYPE.txt` or `TYPE.npy` per node type, as DGL's
 /// `dispatch_data.py` reads it. Text may be gzipped.
 ///
-/// ```
-/// use edgecut_graph::readers::{FakeOptions, fake, read_assignment};
-/// let graph = fake(&FakeOptions { avg_num_nodes: 4, ..FakeOptions::default() })?;
-/// let dir = tempfile::tempdir()?;
-/// let file = dir.path().join("graph.part.2");
-/// let lines: Vec<&str> = (0..graph.node_types[0].num_nodes).map(|node| if node < 2 { "1" } else { "0" }).collect();
-/// std::fs::write(&file, lines.join("\n"))?;
-/// let parts = read_assignment(&file, &graph.node_types, 2)?;
-/// assert_eq!(parts[0][..4], [1, 1, 0, 0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// [`GraphError::Format`] for files that are missing or do not have one part below `num_parts` per node, and for a part
 /// without nodes.

@@ -1,16 +1,6 @@
 //! One graph of a set.
 
 /// One graph of the set.
-///
-/// ```
-/// use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-/// let graphs = fake_graphs(&FakeGraphsOptions::default())?;
-/// let view = graphs.graph(1);
-/// assert_eq!(view.first_node, graphs.num_nodes_of(0));
-/// let num_edges: usize = (0..view.num_nodes()).map(|node| view.neighbors(node).len()).sum();
-/// assert_eq!(num_edges, view.indices.len());
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GraphView<'a> {
     /// The first node, in the numbering of the whole set.

@@ -87,16 +87,6 @@ pub fn hold_out(graphs: &[u32], labels: &[u32], parts: usize, seed: u64) -> [Vec
 
 /// Reads folds from `train_idx-1.txt`, `test_idx-1.txt` and so on, with one graph per line, counted from 0.
 ///
-/// ```
-/// use edgecut_graph::small_graphs::{Fold, read_folds};
-/// # let dir = tempfile::tempdir()?;
-/// # let folder = dir.path();
-/// std::fs::write(folder.join("train_idx-1.txt"), "2\n0\n")?;
-/// std::fs::write(folder.join("test_idx-1.txt"), "1\n")?;
-/// assert_eq!(read_folds(folder, 3)?, [Fold { train: vec![0, 2], test: vec![1] }]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// Fails if there are no such files, a file of a pair is missing, a file is empty, or a line is not a graph of the set.
 /// Also fails if a graph is listed twice, is in both files of a fold, or is in the test files of two folds.

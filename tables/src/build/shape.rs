@@ -25,19 +25,6 @@ const COUNT_BYTES: u64 = 200;
 const SPLIT_ROW_BYTES: u64 = 3;
 
 /// The sizes of a graph in tables, estimated from the descriptions of Parquet files and from the first rows of tables.
-///
-/// ```
-/// use edgecut_tables::{TableOptions, TableShape};
-/// # let dir = tempfile::tempdir()?;
-/// # let dir = dir.path();
-/// std::fs::write(dir.join("cites.csv"), "from,to\na,b\nb,c\n")?;
-/// let conf = r#"{"edges": [{"relation": ["paper", "cites", "paper"], "files": "cites.csv",
-///                           "source_id_col": "from", "dest_id_col": "to"}]}"#;
-/// std::fs::write(dir.join("graph.json"), conf)?;
-/// let shape = TableShape::read(&dir.join("graph.json"), &TableOptions::default(), u64::MAX)?;
-/// assert_eq!((shape.graph.num_nodes(), shape.graph.num_edges()), (3, 2));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableShape {
     /// The sizes of the graph.

@@ -28,19 +28,6 @@ enum Column {
 impl IdMaps {
     /// Reads the id maps of all node types from `parts`, which are the parts on disk in the folder `dir`.
     ///
-    /// ```
-    /// use edgecut_graph::part_writer::write_one_part;
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{DiskPartId, Part};
-    /// use edgecut_tables::IdMaps;
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// let maps = IdMaps::read(dir, &[Part::open(dir, DiskPartId(0), true)?])?;
-    /// assert_eq!(maps.0[0].len(), 100);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// Fails if a file cannot be read, is not that of `META.json`, has another number of rows than its part, or has an id
     /// twice.

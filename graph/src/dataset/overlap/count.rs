@@ -13,15 +13,6 @@ impl Dataset {
     /// Counts the held-out edges that are also training edges, and the nodes that are in two splits. Training edges are
     /// read once, and once more for each type with held-out edges in the opposite direction. Only the held-out edges take
     /// additional memory.
-    ///
-    /// ```
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// let mut graph = fake(&FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() })?;
-    /// assert!(graph.overlaps().is_empty());
-    /// graph.node_types[0].splits.test = graph.node_types[0].splits.train.clone();
-    /// assert_eq!(graph.overlaps().leaks(true), ["node type node: 30 training nodes are test nodes"]);
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
     pub fn overlaps(&self) -> Overlaps {
         self.overlaps_with(&[])
     }

@@ -5,12 +5,6 @@ use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
 /// The treatment of held-out edges that are also training edges, and of nodes in two splits.
-///
-/// ```
-/// use edgecut_graph::OverlapPolicy;
-/// assert_eq!("remove".parse(), Ok(OverlapPolicy::Remove));
-/// assert_eq!(OverlapPolicy::default().to_string(), "error");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OverlapPolicy {
