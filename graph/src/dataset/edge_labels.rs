@@ -135,6 +135,19 @@ impl EdgeLabelValues {
 const STEP: &str = "reordering labels";
 
 impl EdgeLabels {
+    /// Makes the labels of edges none of which has a label.
+    pub(crate) fn unlabeled(kind: EdgeLabelKind, num_edges: usize) -> Self {
+        let values = match kind {
+            EdgeLabelKind::NumClasses(num_classes) => {
+                EdgeLabelValues::Classes { of_edges: vec![-1; num_edges].into(), num_classes }
+            }
+            EdgeLabelKind::Targets(TargetMeta { dim, kind }) => {
+                EdgeLabelValues::Targets(Targets { values: vec![f32::NAN; num_edges * dim].into(), dim, kind })
+            }
+        };
+        Self { values, splits: vec![NO_SPLIT; num_edges].into() }
+    }
+
     /// Returns true if the label or a target of the edge is known.
     pub fn is_labeled(&self, edge: usize) -> bool {
         self.values.is_known(edge)

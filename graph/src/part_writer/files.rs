@@ -1,12 +1,13 @@
 //! The files of all parts, written in parallel and in pieces.
 
+use super::edge_files::{attribute_files, held_out_files};
 use super::hotness::RankedNodes;
-use super::id_files::{SelectedTexts, id_files};
-use super::in_edges::{HeldOutInPart, NegativesInPart, RenumberedInEdges};
+use super::id_files::SelectedTexts;
+use super::in_edges::RenumberedInEdges;
 use super::renumber::{Renumbering, SplitRows};
 use super::{InEdges, WriteError, WriteOptions, WriteProgress};
-use crate::dataset::{EdgeIds, EdgeLabelValues, NodeData, NodeLabel, Split, Targets};
-use crate::memory::{FeatureDtype, Features};
+use crate::dataset::{EdgeIds, NodeData, NodeLabel, Split, Targets};
+use crate::memory::{Buffer, FeatureDtype, Features};
 use crate::npy::{FileMeta, NpyElement, NpyWriter};
 use crate::part::{EdgeTypeMeta, edge_dir, label_dir, node_dir, part_dir};
 use crate::{DiskPartId, GraphError, parallel};
@@ -106,74 +107,63 @@ fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
     indptr + edges.num_edges() * edge + ids + held_out + negatives.iter().sum::<usize>()
 }
 
-/// Returns the node files of all parts.
+/// Returns the node files of all parts. `splits` and `more_splits`, of the labels after the first one, are by type.
 pub(super) fn node_jobs<'a>(
     node_types: &'a [NodeData],
     types: &'a [Renumbering],
     splits: &'a [SplitRows],
+    more_splits: &'a [Vec<SplitRows>],
     num_parts: u32,
 ) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
     for part in 0..num_parts {
         let root = part_dir(DiskPartId(part));
-        for ((nodes, t), splits) in node_types.iter().zip(types).zip(splits) {
+        for (at, (nodes, t)) in node_types.iter().zip(types).enumerate() {
             let ids = &t.original[t.range(part)];
-            let mut add = |file: &str, content| {
-                jobs.push(Job { name: format!("{root}/{}/{file}.npy", node_dir(&nodes.name)), content });
-            };
-            add("original_ids", Content::Ids(ids));
+            let rows = Selection::Nodes(ids);
+            let dir = format!("{root}/{}", node_dir(&nodes.name));
+            jobs.push(Job::new(format!("{dir}/original_ids.npy"), Content::Ids(ids)));
             if let Some(features) = &nodes.features {
-                add("features", Content::Features(vec![features], Selection::Nodes(ids)));
-            }
-            if let Some(labels) = &nodes.labels {
-                add("labels", Content::Whole(vec![&labels[..]], Selection::Nodes(ids)));
-            }
-            if let Some(Targets { values, dim, .. }) = &nodes.targets {
-                add("targets", Content::Floats(vec![&values[..]], Some(*dim), Selection::Nodes(ids)));
+                jobs.push(Job::new(format!("{dir}/features.npy"), Content::Features(vec![features], rows)));
             }
             if let Some(times) = &nodes.times {
-                add("times", Content::Whole(vec![&times[..]], Selection::Nodes(ids)));
+                jobs.push(Job::new(format!("{dir}/times.npy"), Content::Whole(vec![&times[..]], rows)));
             }
-            for (split, rows) in Split::ALL.iter().zip(splits) {
-                add(split.name(), Content::Ids(&rows[part as usize]));
+            let first = LabelFiles { labels: &nodes.labels, targets: &nodes.targets, splits: &splits[at] };
+            jobs.extend(first.jobs(&dir, part, rows));
+            for (label, splits) in nodes.more_labels.iter().zip(&more_splits[at]) {
+                let dir = format!("{root}/{}", label_dir(&nodes.name, &label.name));
+                let files = LabelFiles { labels: &label.labels, targets: &label.targets, splits };
+                jobs.extend(files.jobs(&dir, part, rows));
             }
         }
     }
     jobs
 }
 
-/// Returns the files of all parts of the labels after the first one. `splits` is by type and by label.
-pub(super) fn label_jobs<'a>(
-    node_types: &'a [NodeData],
-    types: &'a [Renumbering],
-    splits: &'a [Vec<SplitRows>],
-    num_parts: u32,
-) -> Vec<Job<'a>> {
-    let mut jobs = Vec::new();
-    for part in 0..num_parts {
-        let root = part_dir(DiskPartId(part));
-        for ((nodes, t), splits) in node_types.iter().zip(types).zip(splits) {
-            let rows = Selection::Nodes(&t.original[t.range(part)]);
-            for (label, splits) in nodes.more_labels.iter().zip(splits) {
-                let dir = format!("{root}/{}", label_dir(&nodes.name, &label.name));
-                if let Some(labels) = &label.labels {
-                    jobs.push(Job {
-                        name: format!("{dir}/labels.npy"),
-                        content: Content::Whole(vec![&labels[..]], rows),
-                    });
-                }
-                if let Some(Targets { values, dim, .. }) = &label.targets {
-                    let content = Content::Floats(vec![&values[..]], Some(*dim), rows);
-                    jobs.push(Job { name: format!("{dir}/targets.npy"), content });
-                }
-                for (split, rows) in Split::ALL.iter().zip(splits) {
-                    let content = Content::Ids(&rows[part as usize]);
-                    jobs.push(Job { name: format!("{dir}/{}.npy", split.name()), content });
-                }
-            }
+/// A label of nodes in the files of parts.
+struct LabelFiles<'a> {
+    labels: &'a Option<Buffer<i64>>,
+    targets: &'a Option<Targets>,
+    splits: &'a SplitRows,
+}
+
+impl<'a> LabelFiles<'a> {
+    /// Returns the files of a part in the folder `dir`.
+    fn jobs(&self, dir: &str, part: u32, rows: Selection<'a>) -> Vec<Job<'a>> {
+        let mut jobs = Vec::new();
+        if let Some(labels) = self.labels {
+            jobs.push(Job::new(format!("{dir}/labels.npy"), Content::Whole(vec![&labels[..]], rows)));
         }
+        if let Some(Targets { values, dim, .. }) = self.targets {
+            let content = Content::Floats(vec![&values[..]], Some(*dim), rows);
+            jobs.push(Job::new(format!("{dir}/targets.npy"), content));
+        }
+        for (split, rows) in Split::ALL.iter().zip(self.splits) {
+            jobs.push(Job::new(format!("{dir}/{}.npy", split.name()), Content::Ids(&rows[part as usize])));
+        }
+        jobs
     }
-    jobs
 }
 
 /// Returns the files of the ranked nodes of all parts. `names` has the name of each node type with features. `ranked` is by
@@ -205,55 +195,20 @@ pub(super) fn edge_jobs<'a>(
         let root = part_dir(DiskPartId(part));
         for (edges, meta) in edges.iter().zip(edge_types) {
             let slice = edges.of_part(part, types);
-            let positions = edges.positions(&slice);
-            let rows = Selection::Rows(positions);
             let dir = edge_dir(meta);
             let mut add = |file: &str, content| jobs.push(Job { name: format!("{root}/{dir}/{file}.npy"), content });
             add("indptr", Content::Indptr(slice.indptr));
             add("indices", Content::Ids(slice.indices));
-            if let Some(features) = &edges.attributes.features {
-                add("features", Content::Features(vec![features], rows));
-            }
-            if let Some(weights) = &edges.attributes.weights {
-                add("weights", Content::Floats(vec![&weights[..]], None, rows));
-            }
-            if let Some(times) = &edges.attributes.times {
-                add("times", Content::Whole(vec![&times[..]], rows));
-            }
-            if let Some(labels) = &edges.attributes.labels {
-                match &labels.values {
-                    EdgeLabelValues::Classes { of_edges, .. } => {
-                        add("labels", Content::Whole(vec![&of_edges[..]], rows))
-                    }
-                    EdgeLabelValues::Targets(Targets { values, dim, .. }) => {
-                        add("targets", Content::Floats(vec![&values[..]], Some(*dim), rows));
-                    }
-                }
-                add("splits", Content::Bytes(vec![&labels.splits[..]], rows));
-            }
-            if let Some(ids) = &edges.attributes.ids {
-                id_files(&[ids], positions).into_iter().for_each(|(file, content)| add(file, content));
+            for (file, content) in attribute_files(&[&edges.attributes], edges.positions(&slice)) {
+                add(file, content);
             }
             if let Some(times) = &node_types[edges.src_type].times {
                 let original = &types[edges.src_type].original;
                 add("src_times", Content::SourceTimes { times, original, sources: slice.indices });
             }
             if let Some(held_out) = &edges.held_out {
-                for (split, lists) in ["valid", "test"].into_iter().zip(held_out) {
-                    let HeldOutInPart { ends, times, negatives } = &lists[part as usize];
-                    add(&format!("{split}_edges"), Content::Edges(ends));
-                    if meta.held_out_has_times {
-                        add(&format!("{split}_edge_times"), Content::Times(times.as_deref().unwrap_or_default()));
-                    }
-                    match negatives {
-                        Some(NegativesInPart::OfEach { num, dst }) => {
-                            add(&format!("{split}_negatives"), Content::Rows(dst, *num));
-                        }
-                        Some(NegativesInPart::Shared { ends }) => {
-                            add(&format!("{split}_negatives"), Content::Edges(ends));
-                        }
-                        None => {}
-                    }
+                for (file, content) in held_out_files(held_out, part as usize, meta.held_out_has_times) {
+                    add(&file, content);
                 }
             }
         }

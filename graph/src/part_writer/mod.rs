@@ -6,6 +6,7 @@
 
 mod assignment;
 mod digests;
+mod edge_files;
 mod extra_files;
 mod files;
 mod grouped;
@@ -23,12 +24,12 @@ mod write;
 
 pub use crate::grouping::{Groups, Pairs};
 pub use assignment::check_assignment;
+pub(crate) use edge_files::{attribute_files, held_out_files};
 pub(crate) use extra_files::IdMapJob;
 pub use extra_files::{ExtraFiles, NodeFiles, NodeTypeFacts, TransformsDigests};
 pub(crate) use files::{Content, FileWriter, Files, Job, Selection, hotness_jobs};
 pub use grouped::Grouped;
 pub(crate) use hotness::{RankedGraph, RankedNodes};
-pub(crate) use id_files::id_files;
 pub(crate) use in_edges::HeldOutInPart;
 pub use in_edges::InEdges;
 pub use measure::{EdgeSlice, MeasuredPart, PartMeasure, fraction, report};

@@ -67,8 +67,7 @@ pub fn write_parts_with(
         || {
             let digests = node_types.iter().map(|nodes| digests::of_nodes(nodes, progress));
             let digests = digests.collect::<Result<Vec<ContentDigests>, _>>()?;
-            let mut jobs = files::node_jobs(&node_types, &types, &splits, num_parts);
-            jobs.extend(files::label_jobs(&node_types, &types, &splits_of_more_labels, num_parts));
+            let jobs = files::node_jobs(&node_types, &types, &splits, &splits_of_more_labels, num_parts);
             Ok::<_, WriteError>((writer.write(jobs)?, digests))
         },
         || {

@@ -10,7 +10,7 @@ use super::nodes::TypeNodes;
 use super::numbers::KnownNumbers;
 use super::{EdgeUpdate, RemovedCounts};
 use crate::dataset::{
-    Candidate, EdgeIdKind, EdgeIds, EdgeLabelKind, EdgeList, HeldOutEdges, NO_SPLIT, OverlapFilter, TypedEdges,
+    Candidate, EdgeIdKind, EdgeIds, EdgeLabels, EdgeList, HeldOutEdges, OverlapFilter, TypedEdges,
 };
 use crate::part::{EdgeTypeMeta, PartEdges};
 use crate::{EdgeTypeId, NodeTypeId, Part, parallel};
@@ -37,16 +37,6 @@ pub(super) struct TypeEdges<'a> {
     is_sorted: bool,
     /// The held-out edges that stay, in the order of the parts, then those that are added.
     pub(super) held_out: HeldOutEdges,
-    /// The labels of added edges that have none.
-    unlabeled: Unlabeled,
-}
-
-/// The values of edges without labels.
-#[derive(Default)]
-struct Unlabeled {
-    classes: Vec<i64>,
-    targets: Vec<f32>,
-    splits: Vec<u8>,
 }
 
 /// An in-edge of a node.
@@ -75,25 +65,20 @@ impl<'a> TypeEdges<'a> {
         let removals = Removals::new(&removed, removes_both_directions, [&src, &dst]);
         let of_type = &parts[0].meta().edge_types[edge_type.index()];
         let mut added_held_out = HeldOutEdges::default();
-        let added = added.map_or_else(AddedEdges::default, |mut added| {
+        let mut added = added.map_or_else(AddedEdges::default, |mut added| {
             added_held_out = std::mem::take(&mut added.held_out);
             if of_type.ids == Some(EdgeIdKind::Texts) {
                 added.attributes.ids = added.attributes.ids.map(|ids| EdgeIds::Texts(ids.to_texts()));
             }
             AddedEdges::new(&added, [&src, &dst])
         });
-        let mut unlabeled = Unlabeled::default();
         if let (Some(labels), None) = (of_type.labels, &added.attributes.labels) {
-            unlabeled.splits = vec![NO_SPLIT; added.len()];
-            match labels.values {
-                EdgeLabelKind::NumClasses(_) => unlabeled.classes = vec![-1; added.len()],
-                EdgeLabelKind::Targets(targets) => unlabeled.targets = vec![f32::NAN; added.len() * targets.dim],
-            }
+            added.attributes.labels = Some(EdgeLabels::unlabeled(labels.values, added.len()));
         }
         let is_sorted = is_undirected && src_type == dst_type;
         let held_out = HeldOutEdges::default();
         let mut of_type =
-            Self { parts, edge_type, edges, of_type, src, dst, removals, added, is_sorted, held_out, unlabeled };
+            Self { parts, edge_type, edges, of_type, src, dst, removals, added, is_sorted, held_out };
         of_type.held_out = HeldOutEdges {
             valid: of_type.held_out_of(|edges| &edges.held_out.valid, &added_held_out.valid),
             test: of_type.held_out_of(|edges| &edges.held_out.test, &added_held_out.test),

@@ -101,19 +101,14 @@ impl TypeEdges<'_> {
         has_arrays || of_type.feature_dim > 0 || of_type.labels.is_some()
     }
 
-    /// Returns the splits of the edges of a part, then of those that are added.
-    pub(super) fn label_splits(&self, part: usize) -> Option<[&[u8]; 2]> {
-        let known = self.edges[part].attributes.labels.as_ref()?;
-        let added = self.added.attributes.labels.as_ref();
-        Some([&known.splits, added.map_or(&self.unlabeled.splits[..], |labels| &labels.splits[..])])
-    }
-
     fn split_sizes(&self, part: usize, positions: &[u64]) -> [u64; 3] {
         let mut sizes = [0; 3];
-        let Some([known, added]) = self.label_splits(part) else { return sizes };
+        let labels = [&self.edges[part].attributes.labels, &self.added.attributes.labels];
+        let [Some(known), Some(added)] = labels else { return sizes };
         for &position in positions {
             let position = position as usize;
-            let code = known.get(position).copied().unwrap_or_else(|| added[position - known.len()]);
+            let code = known.splits.get(position).copied();
+            let code = code.unwrap_or_else(|| added.splits[position - known.splits.len()]);
             if let Some(split) = Split::of_code(code) {
                 sizes[split.index()] += 1;
             }
