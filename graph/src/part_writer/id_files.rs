@@ -10,7 +10,7 @@ use std::path::Path;
 const TEXTS_AT_ONCE: usize = 1 << 14;
 
 /// Returns the names and the contents of the files of the ids of edges. `pieces` are of one kind, and are counted end to end.
-pub(crate) fn id_files<'a>(pieces: &[&'a EdgeIds], rows: &'a [u64]) -> Vec<(&'static str, Content<'a>)> {
+pub(super) fn id_files<'a>(pieces: &[&'a EdgeIds], rows: &'a [u64]) -> Vec<(&'static str, Content<'a>)> {
     let mut numbers = Vec::new();
     let mut texts = Vec::new();
     for piece in pieces {
