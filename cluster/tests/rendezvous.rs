@@ -82,12 +82,23 @@ fn a_master_that_never_comes_is_named() {
     assert!(error.contains("rank 1 has not reached the master within 0.3 s"), "{error}");
 }
 
-#[test]
-fn a_rank_that_is_there_twice_is_named() {
-    let (listener, configs) = configs(&[0, 1, 1], 3);
+/// Starts ranks of a job, the last one after a change, and checks that the errors of all ranks have these texts.
+fn assert_refused(ranks: &[usize], world: usize, change: impl FnOnce(&mut ClusterConfig), texts: &[&str]) {
+    let (listener, mut configs) = configs(ranks, world);
+    configs.iter_mut().for_each(|config| config.fingerprint = "abc".to_owned());
+    change(configs.last_mut().expect("a rank"));
     for error in errors(join_each(listener, configs)) {
-        assert!(error.contains("two processes claim rank 1"), "{error}");
+        assert!(texts.iter().all(|text| error.contains(text)), "{error}");
     }
+}
+
+#[test]
+fn a_rank_that_does_not_fit_is_named_on_all_ranks() {
+    assert_refused(&[0, 1, 1], 3, |_| {}, &["two processes claim rank 1"]);
+    let texts = ["rank 2 at 127.0.0.1:", "its fingerprint is def, rank 0's is abc"];
+    assert_refused(&[0, 1, 2], 3, |config| config.fingerprint = "def".to_owned(), &texts);
+    let texts = ["was started with a world size of 3, rank 0 with 2"];
+    assert_refused(&[0, 1], 2, |config| config.world_size = 3, &texts);
 }
 
 #[test]
@@ -141,26 +152,6 @@ fn a_process_of_another_job_is_refused_and_the_rendezvous_goes_on() {
     let member = Cluster::join(ranks.next().unwrap()).unwrap();
     let master = master.join().unwrap().unwrap();
     on_each(vec![master, member], |cluster| cluster.shutdown().unwrap());
-}
-
-#[test]
-fn a_different_fingerprint_is_named_on_all_ranks() {
-    let (listener, mut configs) = configs(&[0, 1, 2], 3);
-    configs.iter_mut().for_each(|config| config.fingerprint = "abc".to_owned());
-    configs[2].fingerprint = "def".to_owned();
-    for error in errors(join_each(listener, configs)) {
-        assert!(error.contains("rank 2 at 127.0.0.1:"), "{error}");
-        assert!(error.contains("its fingerprint is def, rank 0's is abc"), "{error}");
-    }
-}
-
-#[test]
-fn a_different_world_size_is_named_on_all_ranks() {
-    let (listener, mut configs) = configs(&[0, 1], 2);
-    configs[1].world_size = 3;
-    for error in errors(join_each(listener, configs)) {
-        assert!(error.contains("was started with a world size of 3, rank 0 with 2"), "{error}");
-    }
 }
 
 #[test]

@@ -21,8 +21,6 @@ use support::{EVERYTHING, on_machines, on_ranks, parts_of, uniform_negatives, wr
 /// The time limit of a wait. Nothing takes that long, even on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(120);
 
-const FEATURES: NodeFields =
-    NodeFields { labels: false, times: false, original_ids: false, degrees: false, in_weights: false, features: true };
 
 fn sampler(graph: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     let config = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));
@@ -166,7 +164,7 @@ fn kept_and_fetched_rows_make_the_batch() {
         write_parts(&dataset, num_parts, Method::Random, &parts);
         let limits = DistGraphConfig { num_workers: 2, fetch_chunk_bytes: 700, ..DistGraphConfig::default() };
         on_ranks(&parts, world_size, &limits, |graph, world| {
-            for wanted in [FEATURES, EVERYTHING] {
+            for wanted in [NodeFields::FEATURES, EVERYTHING] {
                 for share in [1, 3, u64::MAX] {
                     check_nodes(&graph, world, wanted, share);
                 }
@@ -189,7 +187,7 @@ fn a_cache_of_the_machine_changes_the_traffic_alone() {
     for (parts, ranks, local) in [(1, 1, 1), (2, 2, 1), (2, 2, 2), (3, 3, 3), (2, 4, 4), (2, 4, 2)] {
         let path = dir.path().join(format!("{parts}-{ranks}-{local}"));
         write_parts(&dataset, parts, Method::Random, &path);
-        for wanted in [FEATURES, EVERYTHING] {
+        for wanted in [NodeFields::FEATURES, EVERYTHING] {
             for (size, in_degree) in
                 [(CacheSize::Ratio(0.3), false), (CacheSize::Bytes(900), true), (CacheSize::Ratio(1.0), true)]
             {
@@ -231,7 +229,7 @@ fn features_of(graph: &Arc<DistGraph>, lists: &[Vec<u32>], at_once: bool) -> (Ve
     let fetch = |list: &Vec<u32>| {
         let graph = graph.clone();
         let list = list.clone();
-        async move { graph.fetch(NodeTypeId(0), list, FEATURES).await.expect("fetch the rows").features }
+        async move { graph.fetch(NodeTypeId(0), list, NodeFields::FEATURES).await.expect("fetch the rows").features }
     };
     let rows = graph.handle().block_on(async {
         if at_once {
@@ -333,7 +331,7 @@ fn a_cache_that_looks_ahead_changes_the_traffic_alone() {
     for (parts, ranks, local) in [(1, 1, 1), (2, 2, 1), (3, 3, 3), (2, 4, 4)] {
         let path = dir.path().join(format!("{parts}-{ranks}-{local}"));
         write_parts(&dataset, parts, Method::Random, &path);
-        for (wanted, num_batches) in [(FEATURES, 1), (EVERYTHING, 3), (EVERYTHING, 100)] {
+        for (wanted, num_batches) in [(NodeFields::FEATURES, 1), (EVERYTHING, 3), (EVERYTHING, 100)] {
             for size in [CacheSize::Bytes(0), CacheSize::Bytes(900), CacheSize::Ratio(100.0)] {
                 let limits = DistGraphConfig { num_workers: 2, fetch_chunk_bytes: 700, ..DistGraphConfig::default() };
                 on_machines(&path, ranks, local, &limits, |graph, world| {

@@ -6,11 +6,9 @@ use edgecut_cluster::{Cluster, Failure};
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{NodeTypeId, Split};
-use edgecut_partition::Method;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use support::write_parts;
 
 /// Far more than the test needs, and far less than the timeout of a collective.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,12 +41,10 @@ fn run(cluster: &Cluster, dir: &Path) -> Failure {
 
 #[test]
 fn an_error_of_a_batch_made_ahead_ends_the_job_at_once() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let parts = dir.path().join("parts");
-    write_parts(&support::graph(200, 900, 3), 2, Method::Random, &parts);
+    let dir = support::parts_of(&support::graph(200, 900, 3), 2);
     let ranks = Cluster::join_local(2, |_| {}).expect("join");
     let failures: Vec<Failure> = std::thread::scope(|scope| {
-        let parts = &parts;
+        let parts = dir.path();
         let threads: Vec<_> = ranks.into_iter().map(|cluster| scope.spawn(move || run(&cluster, parts))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no rank panics")).collect()
     });

@@ -50,7 +50,7 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
             assert_eq!(batches.len(), loader.num_steps());
             let link = uniform_negatives(2, Exclude::Nothing);
             let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
-            let config = LoaderConfig { wanted: NodeFields { features: true, ..NodeFields::default() }, ..config };
+            let config = LoaderConfig { wanted: NodeFields::FEATURES, ..config };
             let loader = DistLinkNeighborLoader::new(sampler(&graph), seeds, config, link, world);
             let loader = loader.expect("a valid loader");
             let edges: Vec<LinkBatch> = loader.epoch(1).map(|batch| batch.expect("a batch")).collect();

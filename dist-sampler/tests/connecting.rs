@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
 
-const FEATURES: NodeFields =
-    NodeFields { labels: false, times: false, original_ids: false, degrees: false, in_weights: false, features: true };
 
 #[test]
 fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {
@@ -25,7 +23,7 @@ fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {
     let asking = start(dir.path(), &ranks[0], &config);
     let wanted = nodes_of(&asking, 1);
     let late = std::thread::scope(|scope| {
-        let fetched = scope.spawn(|| asking.handle().block_on(asking.fetch(NODES, wanted.clone(), FEATURES)));
+        let fetched = scope.spawn(|| asking.handle().block_on(asking.fetch(NODES, wanted.clone(), NodeFields::FEATURES)));
         // By now the attempts were refused or wait to be served.
         std::thread::yield_now();
         let late = start(dir.path(), &ranks[1], &config);
@@ -48,7 +46,7 @@ fn a_rank_that_never_serves_fails_once_for_many_concurrent_requests() {
     let wanted = nodes_of(&graph, 1);
     let begin = Instant::now();
     let errors: Vec<SampleError> = graph.handle().block_on(async {
-        let requests = (0..64).map(|i| graph.fetch(NODES, vec![wanted[i]], FEATURES));
+        let requests = (0..64).map(|i| graph.fetch(NODES, vec![wanted[i]], NodeFields::FEATURES));
         join_all(requests).await.into_iter().map(|fetched| fetched.expect_err("rank 1 does not serve")).collect()
     });
     // Sequential requests would take 96 s plus the waits for the control plane.
@@ -87,7 +85,7 @@ fn a_broken_connection_is_opened_again() {
         // A request reconnects once. It fails when the second connection breaks too.
         drop(incoming.blocking_recv().expect("a third connection"));
     });
-    let error = graph.handle().block_on(graph.fetch(NODES, wanted, FEATURES)).expect_err("no peer answers");
+    let error = graph.handle().block_on(graph.fetch(NODES, wanted, NodeFields::FEATURES)).expect_err("no peer answers");
     assert!(error.to_string().contains("after an earlier failure"), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(30), "it does not wait for a deadline");
     closer.join().expect("no panic");
@@ -134,7 +132,7 @@ fn thirty_two_ranks_connect_at_once_on_a_busy_machine() {
             graph.handle().block_on(graph.wait_until_connected())?;
             // One node of each part.
             let wanted: Vec<u32> = (0..NUM_RANKS).map(|part| nodes_of(&graph, part)[0]).collect();
-            let fetched = graph.handle().block_on(graph.fetch(NODES, wanted, FEATURES))?;
+            let fetched = graph.handle().block_on(graph.fetch(NODES, wanted, NodeFields::FEATURES))?;
             assert_eq!(fetched.features.len(), NUM_RANKS as usize * DIM);
             Ok::<_, SampleError>(graph)
         };

@@ -70,7 +70,7 @@ fn every_deadline_gets_an_answer_or_the_end_of_the_connection_and_the_server_liv
     stream.write_all(&find_frame(99, 60, 0)).expect("the server reads");
     read_reply(&mut stream).expect("the other connection lives");
     let wanted = nodes_of(&nodes[1], 0);
-    let features = NodeFields { features: true, ..NodeFields::default() };
+    let features = NodeFields::FEATURES;
     let fetched = nodes[1].handle().block_on(nodes[1].fetch(NODES, wanted.clone(), features));
     assert_eq!(fetched.expect("the server lives").features.len(), wanted.len() * DIM);
     drop(nodes);

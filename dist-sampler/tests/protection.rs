@@ -53,7 +53,7 @@ impl Job {
     /// Fetches the features of all nodes of rank 0 on rank 1.
     fn fetch(&self) -> Result<Vec<f32>, SampleError> {
         let graph = &self.nodes[1];
-        let wanted = NodeFields { features: true, ..NodeFields::default() };
+        let wanted = NodeFields::FEATURES;
         let fetched = graph.handle().clone().block_on(graph.fetch(NODES, nodes_of(graph, 0), wanted))?;
         Ok(fetched.features)
     }

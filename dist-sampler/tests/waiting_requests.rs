@@ -52,7 +52,7 @@ async fn sample_and_fetch(graph: &Arc<DistGraph>, batch: u64) -> Result<(), Samp
     let seeds = SampleSeeds { nodes: vec![seeds], ..SampleSeeds::default() };
     let sampled = sampler.sample(seeds, BatchKey { seed: 1, epoch: 0, batch }).await?;
     let ids = sampled.nodes[0].ids.clone();
-    let wanted = NodeFields { features: true, ..NodeFields::default() };
+    let wanted = NodeFields::FEATURES;
     let fetched = graph.fetch(NODES, ids.clone(), wanted).await?;
     assert_eq!(fetched.features.len(), ids.len() * DIM);
     Ok(())

@@ -82,7 +82,7 @@ impl CachedRows {
             );
             return Err(LoaderError::Config { what });
         };
-        let wanted = NodeFields { features: true, ..NodeFields::default() };
+        let wanted = NodeFields::FEATURES;
         let fetched = graph.fetch(node_type, nodes.to_vec(), wanted).await;
         fetched.map(|fetched| fetched.features).map_err(|source| LoaderError::Fetch { source: Box::new(source) })
     }

@@ -113,7 +113,7 @@ async fn fetch_uncached(
         return Ok((slots, graph.fetch(node_type, missing, wanted).await?));
     }
     let others = NodeFields { features: false, ..wanted };
-    let features = NodeFields { features: true, ..NodeFields::default() };
+    let features = NodeFields::FEATURES;
     let (others, features) = futures::try_join!(
         fetch_if_any(graph, node_type, nodes, others, None),
         graph.fetch(node_type, missing, features)

@@ -36,7 +36,7 @@ pub struct EdgeFields {
 
 impl NodeFields {
     /// Features and nothing else.
-    pub(crate) const FEATURES: Self =
+    pub const FEATURES: Self =
         Self { labels: false, times: false, original_ids: false, degrees: false, in_weights: false, features: true };
 
     /// Returns the bytes of a node in a reply to `fetch`, over all wanted attributes.

@@ -129,7 +129,7 @@ impl DistGraph {
         let of_type = &self.part().meta().node_types[node_type.index()];
         let dim = of_type.feature_dim;
         let mut pieces = Vec::new();
-        let wanted = NodeFields { features: true, ..NodeFields::default() };
+        let wanted = NodeFields::FEATURES;
         for nodes in nodes.chunks((BYTES_AT_ONCE / (dim * size_of::<f32>())).max(1)) {
             let fetched = self.handle().block_on(self.fetch(node_type, nodes.to_vec(), wanted))?;
             // The rows had this type before, so the conversion is exact.

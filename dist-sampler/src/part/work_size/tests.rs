@@ -46,7 +46,7 @@ fn hop() -> HopRequest {
 #[test]
 fn small_requests_that_read_mapped_files_run_on_the_pool_all_the_same() {
     let (_dir, part) = part();
-    let features = NodeFields { features: true, ..NodeFields::default() };
+    let features = NodeFields::FEATURES;
     let degrees = NodeFields { degrees: true, ..NodeFields::default() };
     let edges = |wanted| FetchEdgesRequest { edge_type: EdgeTypeId(0), wanted, edges: bytes_of(vec![1_u32, 0]) };
 
