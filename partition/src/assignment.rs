@@ -91,7 +91,7 @@ pub(crate) fn assign_grouped(
                     let dir = options.scratch_dir.as_ref().filter(|_| options.memory_limit.is_none());
                     let levels = dir.map(|dir| level_folder(dir)).transpose()?;
                     let scratch_dir = levels.as_ref().map(TemporaryFolder::dir);
-                    metis::split(graph, &constraints, num_parts, recursive, options.seed, scratch_dir)?
+                    metis::split(graph.into(), &constraints, num_parts, recursive, options.seed, scratch_dir)?
                 }
                 Method::SemiExternal => semi_external::split(graph, &constraints, num_parts, options.seed)?,
                 _ => ldg::split(graph, &constraints, num_parts, options.seed),

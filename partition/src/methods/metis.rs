@@ -6,6 +6,7 @@ use crate::own_folder;
 use ::metis::option::{Opt, Seed, UFactor};
 use edgecut_graph::part_writer::Groups;
 use edgecut_graph::rng::CounterRng;
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -20,6 +21,27 @@ const KWAY_IMBALANCE: i32 = 30;
 /// The index of METIS's option that writes graphs to disk while it coarsens them, `METIS_OPTION_ONDISK`. The crate `metis` has
 /// no name for it.
 const ON_DISK: usize = 10;
+
+/// A symmetric graph that may have weights of edges.
+pub(crate) struct Weighted<'a> {
+    /// The start of each row, followed by the end of the last row.
+    pub(crate) offsets: &'a [u64],
+    /// The neighbors of all nodes, row by row.
+    pub(crate) neighbors: Cow<'a, [u32]>,
+    /// The weight of the edge to each neighbor, the same in both directions. Their sum is at most `i32::MAX`.
+    pub(crate) edge_weights: Option<&'a [i32]>,
+}
+
+impl<'a> From<&'a Groups> for Weighted<'a> {
+    fn from(graph: &'a Groups) -> Self {
+        let mut neighbors = Cow::Borrowed(&graph.values[..]);
+        // METIS may write to its inputs, so neighbors in a mapped file are copied.
+        if graph.values.is_mapped() {
+            neighbors = Cow::Owned(neighbors.into_owned());
+        }
+        Self { offsets: &graph.offsets, neighbors, edge_weights: None }
+    }
+}
 
 /// Splits the symmetric graph into `num_parts` parts, and returns the part of each node.
 ///
@@ -38,33 +60,6 @@ const ON_DISK: usize = 10;
 /// # Errors
 /// Returns [`PartitionError::TooLargeForMetis`] before METIS is called, and [`PartitionError::Metis`] if it fails.
 pub(crate) fn split(
-    graph: &Groups,
-    constraints: &Constraints,
-    num_parts: u32,
-    recursive: bool,
-    seed: u64,
-    scratch_dir: Option<&Path>,
-) -> Result<Vec<u32>, PartitionError> {
-    // METIS may write to its inputs, so neighbors in a mapped file are copied.
-    let copied = graph.values.is_mapped().then(|| graph.values.to_vec());
-    let neighbors = copied.as_deref().unwrap_or(&graph.values);
-    let graph = Weighted { offsets: &graph.offsets, neighbors, edge_weights: None };
-    split_weighted(graph, constraints, num_parts, recursive, seed, scratch_dir)
-}
-
-/// A symmetric graph that may have weights of edges.
-#[derive(Clone, Copy)]
-pub(crate) struct Weighted<'a> {
-    /// The start of each row, followed by the end of the last row.
-    pub(crate) offsets: &'a [u64],
-    /// The neighbors of all nodes, row by row.
-    pub(crate) neighbors: &'a [u32],
-    /// The weight of the edge to each neighbor, the same in both directions. Their sum is at most `i32::MAX`.
-    pub(crate) edge_weights: Option<&'a [i32]>,
-}
-
-/// Like [`split`], for edges with weights.
-pub(crate) fn split_weighted(
     graph: Weighted<'_>,
     constraints: &Constraints,
     num_parts: u32,
@@ -85,7 +80,7 @@ pub(crate) fn split_weighted(
     check_size(u64::from(num_parts) * constraints.num() as u64, "shares of parts")?;
 
     let starts: Vec<i32> = graph.offsets.iter().map(|&offset| offset as i32).collect();
-    let neighbors: &[i32] = bytemuck::cast_slice(graph.neighbors);
+    let neighbors: &[i32] = bytemuck::cast_slice(&graph.neighbors[..]);
     let mut parts = vec![0_i32; num_nodes];
     let fail = |source| PartitionError::Metis { source };
     let mut metis = ::metis::Graph::new(constraints.num() as i32, num_parts as i32, &starts, neighbors)

@@ -17,6 +17,7 @@ use crate::methods::constraints::Constraints;
 use crate::{PartitionError, methods::metis};
 use edgecut_graph::part_writer::Groups;
 use edgecut_graph::rng::combine;
+use std::borrow::Cow;
 
 /// The bounds of the graph of clusters.
 #[derive(Clone, Copy, Debug)]
@@ -76,17 +77,17 @@ fn split_within(
     seed: u64,
 ) -> Result<Vec<u32>, PartitionError> {
     if graph.values.len() <= bounds.direct {
-        return metis::split(graph, constraints, num_parts, false, seed, None);
+        return metis::split(graph.into(), constraints, num_parts, false, seed, None);
     }
     let wanted = bounds.clusters.max(bounds.clusters_per_part * num_parts as usize);
     let clusters = clustering::cluster(graph, constraints, wanted, combine(seed, 1));
     let coarse = contraction::contract(graph, constraints, &clusters, bounds.pairs, combine(seed, 2));
     let weighted = metis::Weighted {
         offsets: &coarse.offsets,
-        neighbors: &coarse.neighbors,
+        neighbors: Cow::Borrowed(&coarse.neighbors),
         edge_weights: Some(&coarse.edge_weights),
     };
-    let of_clusters = metis::split_weighted(weighted, &coarse.constraints, num_parts, false, seed, None)?;
+    let of_clusters = metis::split(weighted, &coarse.constraints, num_parts, false, seed, None)?;
     drop(coarse);
     let mut parts = clusters.of;
     parts.iter_mut().for_each(|part| *part = of_clusters[*part as usize]);

@@ -167,7 +167,7 @@ fn the_cut_is_close_to_that_of_metis_even_if_edges_are_sampled() {
     let graph = graph(5000, &communities(5000, 1));
     let constraints = constraints(5000);
     for num_parts in [2, 5, 10] {
-        let metis = crate::methods::metis::split(&graph, &constraints, num_parts, false, 0, None).unwrap();
+        let metis = crate::methods::metis::split((&graph).into(), &constraints, num_parts, false, 0, None).unwrap();
         for pairs in [100_000, 1500] {
             let bounds = Bounds { direct: 0, clusters: 250, clusters_per_part: 16, pairs };
             let parts = split_within(bounds, &graph, &constraints, num_parts, 0).unwrap();
