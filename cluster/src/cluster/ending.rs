@@ -167,16 +167,6 @@ impl Cluster {
     /// Waits until the failure of the job is printed, by this rank or another one, if the configuration has
     /// `print_failure`. A process that ends because of the failure calls this before it drops its handles: if rank 0 is
     /// lost, the other ranks look for each other to find the one that prints. Waits for at most four seconds.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let mut ranks = Cluster::join_local(2, |config| config.print_failure = Some(|line| eprintln!("error: {line}")))?;
-    /// // Prints "error: rank 1: disk full", and tells rank 0, which then has nothing to print.
-    /// ranks.pop().expect("rank 1").abort("disk full");
-    /// ranks[0].wait_until_printed();
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     pub fn wait_until_printed(&self) {
         self.inner.printer.wait();
     }

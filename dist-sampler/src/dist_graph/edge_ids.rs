@@ -15,14 +15,6 @@ impl DistGraph {
     /// Fetches the ids that edges of one type have in their table. Edge `i` is the `positions[i]`-th in-edge of the node with
     /// the global id `destinations[i]`, as in [`DistGraph::fetch_edges`].
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::EdgeTypeId;
-    /// // The edges of a generated graph have no ids.
-    /// assert!(graph.handle().block_on(graph.fetch_edge_ids(EdgeTypeId(0), &[3], &[0])).is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] if edges of the type have no ids, or an error of a peer.
     pub async fn fetch_edge_ids(

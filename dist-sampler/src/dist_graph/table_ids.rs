@@ -15,14 +15,6 @@ impl DistGraph {
     /// Reads the ids in their table of the nodes of a type that this process holds, in the order of its rows. Returns
     /// `None` if these ids are the row numbers, or without a reader ([`DistGraph::set_table_ids`]).
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::NodeTypeId;
-    /// // The nodes of a generated graph have no other ids than their numbers.
-    /// assert!(graph.read_table_ids(NodeTypeId(0))?.is_none());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`SampleError::Process`] if a file is missing or damaged.
     pub fn read_table_ids(&self, node_type: NodeTypeId) -> Result<Option<TableIds>, SampleError> {

@@ -122,15 +122,6 @@ impl Dataset {
     /// to itself also gets a reverse type; a type whose reverse type of that name exists does not. A reverse edge has
     /// the weight, time and features of its edge, and the reverse of a held-out edge is held out as well. Labels stay with
     /// the edges that have them.
-    ///
-    /// ```
-    /// # use edgecut_graph::{Dataset, NodeData};
-    /// # let nodes = NodeData { name: "node".into(), num_nodes: 3, ..NodeData::default() };
-    /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
-    /// graph.add_reverse_edges();
-    /// assert_eq!(graph.edge_types[1].relation, "rev_to");
-    /// assert_eq!(graph.edge_types[1].src[..], [1, 2]);
-    /// ```
     pub fn add_reverse_edges(&mut self) {
         let known: Vec<(NodeTypeId, String, NodeTypeId)> =
             self.edge_types.iter().map(|e| (e.src_type, e.relation.clone(), e.dst_type)).collect();

@@ -69,16 +69,6 @@ impl GraphDataset {
 
     /// Maps the graphs that [`GraphDataset::write`] wrote. The files may be deleted afterwards.
     ///
-    /// ```
-    /// use edgecut_graph::GraphDataset;
-    /// use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-    /// # let dir = tempfile::tempdir()?;
-    /// let graphs = fake_graphs(&FakeGraphsOptions::default())?;
-    /// graphs.write(dir.path())?;
-    /// assert_eq!(GraphDataset::open(dir.path())?.fingerprint(), graphs.fingerprint());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// Fails if a file is missing, truncated or inconsistent with the others.
     pub fn open(dir: &Path) -> Result<Self, GraphError> {

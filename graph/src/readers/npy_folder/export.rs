@@ -18,16 +18,6 @@ use std::path::Path;
 /// features keep their type, `float32` or `float16`. Existing files of another graph are replaced or removed, without
 /// affecting maps of them. `edge_index.npy` is removed first and written last, so that a partly written folder does not load.
 ///
-/// ```
-/// use edgecut_graph::readers::{FakeOptions, export_npy, fake, read_npy_folder};
-/// # let dir = tempfile::tempdir()?;
-/// # let folder = dir.path();
-/// let graph = fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?;
-/// export_npy(&graph, folder)?;
-/// assert_eq!(read_npy_folder("copy", folder)?.edge_types[0].src[..], graph.edge_types[0].src[..]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// [`GraphError::Dataset`] if there are several node or edge types, or several labels, and any I/O error.
 pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
