@@ -174,7 +174,10 @@ impl Peer {
         let budget = match R::BUDGET {
             Budget::Unlimited => None,
             Budget::Reply => Some((&self.budget, reply_bytes.unwrap_or(0))),
-            Budget::Payload => Some((&self.push_budget, request.clone().into().payload_bytes())),
+            Budget::Payload => {
+                let message: Request = request.clone().into();
+                Some((&self.push_budget, message.payload_bytes()))
+            }
         };
         let _permit = match budget {
             Some((budget, bytes)) => Some(budget.acquire_many(self.share_of_budget(bytes)).await),
