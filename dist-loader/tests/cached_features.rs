@@ -21,7 +21,6 @@ use support::{EVERYTHING, on_machines, on_ranks, parts_of, uniform_negatives, wr
 /// The time limit of a wait. Nothing takes that long, even on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(120);
 
-
 fn sampler(graph: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     let config = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));
     Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a sampler"))

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
 
-
 #[test]
 fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {
     let dir = parts_of(&dataset(200, None), 2);
@@ -23,7 +22,8 @@ fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {
     let asking = start(dir.path(), &ranks[0], &config);
     let wanted = nodes_of(&asking, 1);
     let late = std::thread::scope(|scope| {
-        let fetched = scope.spawn(|| asking.handle().block_on(asking.fetch(NODES, wanted.clone(), NodeFields::FEATURES)));
+        let fetched =
+            scope.spawn(|| asking.handle().block_on(asking.fetch(NODES, wanted.clone(), NodeFields::FEATURES)));
         // By now the attempts were refused or wait to be served.
         std::thread::yield_now();
         let late = start(dir.path(), &ranks[1], &config);

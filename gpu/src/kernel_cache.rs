@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 use cubecl::config::cache::CacheConfig;
+use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 
 use crate::cuda::compiler::Compiler;
 use crate::device::CudaGpu;

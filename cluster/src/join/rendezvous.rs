@@ -1,8 +1,8 @@
 //! The rendezvous of a job: all ranks register at rank 0, and each receives the roster.
 
 use crate::timeouts::{
-    ANSWER_TIMEOUT, CONNECTION_CHECK_INTERVAL, FAILED_RENDEZVOUS_TIMEOUT, JOIN_EXTRA_TIMEOUT, MAX_MASTER_RETRY_INTERVAL,
-    MIN_MASTER_RETRY_INTERVAL,
+    ANSWER_TIMEOUT, CONNECTION_CHECK_INTERVAL, FAILED_RENDEZVOUS_TIMEOUT, JOIN_EXTRA_TIMEOUT,
+    MAX_MASTER_RETRY_INTERVAL, MIN_MASTER_RETRY_INTERVAL,
 };
 use std::io;
 use std::net::{SocketAddr, TcpListener};

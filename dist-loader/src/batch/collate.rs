@@ -3,8 +3,8 @@
 use crate::batch::cached_rows::CachedRows;
 use crate::batch::mini_batch::{EdgeBatch, MiniBatch, NodeBatch};
 use edgecut_dist_sampler::{
-    BatchKey, CachedFetch, DistGraph, DistNeighborSampler, DistRows, EdgeFields, NodeAttributes, NodeFields, SampleError,
-    SampledEdgeAttributes, SampledEdges, SampledSubgraph,
+    BatchKey, CachedFetch, DistGraph, DistNeighborSampler, DistRows, EdgeFields, NodeAttributes, NodeFields,
+    SampleError, SampledEdgeAttributes, SampledEdges, SampledSubgraph,
 };
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::sync::Arc;

@@ -10,9 +10,7 @@ use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{
-    BatchKey, CachedFetch, EdgeFields, SampleError, SampledEdgeAttributes, SampledSubgraph,
-};
+use edgecut_dist_sampler::{BatchKey, CachedFetch, EdgeFields, SampleError, SampledEdgeAttributes, SampledSubgraph};
 use edgecut_graph::EdgeTypeId;
 use std::sync::Arc;
 

@@ -11,9 +11,7 @@ use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{
-    BatchKey, CachedFetch, EdgeFields, SampleError, SampleSeeds, SampledSubgraph,
-};
+use edgecut_dist_sampler::{BatchKey, CachedFetch, EdgeFields, SampleError, SampleSeeds, SampledSubgraph};
 use edgecut_graph::EdgeTypeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;

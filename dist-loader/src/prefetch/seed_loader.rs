@@ -13,7 +13,9 @@ use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::rest_of_epoch::SeedPartition;
 use crate::seeds::seed_plan::{Agreed, EpochOrder, SeedPlan};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{BatchKey, CachedFetch, DistGraph, DistNeighborSampler, Hotness, SampleError, SampledSubgraph};
+use edgecut_dist_sampler::{
+    BatchKey, CachedFetch, DistGraph, DistNeighborSampler, Hotness, SampleError, SampledSubgraph,
+};
 use std::sync::Arc;
 
 /// A maker of batches around seeds, which are given by their positions in a plan. The loaders of this crate implement it.

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use crate::cuda::compiler::{Compiler, Headers};
 use crate::cuda::library::{CudaLibrary, names_of};
-use crate::device::{visible_devices, CudaGpu, DeviceError, Machine};
+use crate::device::{CudaGpu, DeviceError, Machine, visible_devices};
 
 /// The oldest sufficient CUDA version of a driver, major and minor.
 ///

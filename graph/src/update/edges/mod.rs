@@ -9,9 +9,7 @@ use super::added::AddedEdges;
 use super::nodes::TypeNodes;
 use super::numbers::KnownNumbers;
 use super::{EdgeUpdate, RemovedCounts};
-use crate::dataset::{
-    Candidate, EdgeIdKind, EdgeIds, EdgeLabels, EdgeList, HeldOutEdges, OverlapFilter, TypedEdges,
-};
+use crate::dataset::{Candidate, EdgeIdKind, EdgeIds, EdgeLabels, EdgeList, HeldOutEdges, OverlapFilter, TypedEdges};
 use crate::part::{EdgeTypeMeta, PartEdges};
 use crate::{EdgeTypeId, NodeTypeId, Part, parallel};
 pub(super) use count::EdgeCounts;
@@ -77,8 +75,7 @@ impl<'a> TypeEdges<'a> {
         }
         let is_sorted = is_undirected && src_type == dst_type;
         let held_out = HeldOutEdges::default();
-        let mut of_type =
-            Self { parts, edge_type, edges, of_type, src, dst, removals, added, is_sorted, held_out };
+        let mut of_type = Self { parts, edge_type, edges, of_type, src, dst, removals, added, is_sorted, held_out };
         of_type.held_out = HeldOutEdges {
             valid: of_type.held_out_of(|edges| &edges.held_out.valid, &added_held_out.valid),
             test: of_type.held_out_of(|edges| &edges.held_out.test, &added_held_out.test),
