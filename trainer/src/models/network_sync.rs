@@ -6,7 +6,7 @@ use super::network::{Network, Norm};
 use edgecut_gnn::nn::Mode;
 use edgecut_gnn::ops::{BatchNormSync, GnnBackend};
 
-impl<B: Backend> Network<B> {
+impl<B: GnnBackend> Network<B> {
     /// Sets the exchange by which batch normalisations cover the rows of all ranks in training. With `None`, the default, each
     /// rank normalises its own rows. Model files do not contain this setting.
     pub fn set_batch_norm_sync(&mut self, sync: Option<&BatchNormSync>) {

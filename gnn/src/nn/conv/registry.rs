@@ -247,7 +247,7 @@ macro_rules! convolutions {
             }
         }
 
-        impl<B: Backend> AnyTypedConv<B> {
+        impl<B: GnnBackend> AnyTypedConv<B> {
             /// Returns the batch normalisations within the layer, in the order of a forward pass. Only layers over the only
             /// edge type have some.
             pub fn batch_norms(&self) -> &[BatchNorm<B>] {

@@ -88,7 +88,8 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
         let columns = Columns::of_outputs(IDS, args.output, opened.outputs()?, width)?;
         let of_type = graph.part().edges(edge_type);
         let ends = [End::new(args, &graph, of_type.src_type)?, End::new(args, &graph, of_type.dst_type)?];
-        let classes = if columns.has_classes() { ClassNames::of_edges(args, meta, edge_type, job.world)? } else { None };
+        let classes =
+            if columns.has_classes() { ClassNames::of_edges(args, meta, edge_type, job.world)? } else { None };
         let (columns, classes) = columns.named_by(classes);
         let mut more: NamedColumns = Vec::new();
         let names = EdgeNames::of_type(&graph, edge_type);
