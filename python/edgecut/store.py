@@ -313,7 +313,7 @@ class Store(Membership):
         saved = json.loads(transforms.read_text())["node_types" if of_type in node_types else "edge_types"].get(of_type, {})
         # The only label of a type has no name.
         if label != saved.get("label_name", label) and label:
-            saved = saved["labels"].get(label, {})
+            saved = saved.get("labels", {}).get(label, {})
         names: list[str] | None = saved.get("classes")
         return names
 

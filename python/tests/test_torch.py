@@ -219,6 +219,35 @@ def test_models_of_several_targets_compute_the_same(typed_graph, tmp_path):
         model.outputs_of("shop", outputs)
 
 
+def test_decisions_of_several_targets_are_those_of_predictions(typed_graph, tmp_path):
+    graph = shutil.copytree(typed_graph, tmp_path / "graph")
+    items = graph / "nodes" / "item"
+    write(items, "y", np.arange(70) // 2 % 2)
+    write(items, "train_mask", np.arange(70) % 2 == 0)
+    chosen = ("--target-calibrate", "user", "--target-threshold", "item=0.45", "--target-positive-class", "item=0")
+    file = trained("multi", graph, tmp_path / "model.safetensors", "--target", "user,item", *chosen)
+    model = edgecut.torch.load_model(file).eval()
+    decisions = model.decision.of_targets
+    assert decisions["user"].temperature != 1.0 and decisions["user"].thresholds == []
+    assert decisions["item"].positive_class == 0 and decisions["item"].thresholds == [pytest.approx(np.log(0.45 / 0.55))]
+    again, undescribed = tmp_path / "again.safetensors", tmp_path / "undescribed.safetensors"
+    edgecut.torch.save_model(model, again)
+    model.trained_on = None
+    edgecut.torch.save_model(model, undescribed)
+    with torch.no_grad():
+        outputs = model(*typed_inputs(graph))
+    for target, decision in decisions.items():
+        logits = model.outputs_of(target, outputs)
+        for form, expected in (("prediction", decision.predictions(logits)), ("probability", decision.probabilities(logits))):
+            for saved in (file, again):
+                found = predicted(graph, saved, tmp_path / f"{saved.stem}-{target}-{form}", "--output", form, "--target", target)
+                np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+            # A file that tells nothing of its training takes no --target.
+            predicted(graph, undescribed, tmp_path / f"undescribed-{target}-{form}", "--output", form)
+            found = np.load(next((tmp_path / f"undescribed-{target}-{form}").glob(f"*{target}*.npy")))
+            np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+
+
 @pytest.mark.parametrize("flags", [("--model", "sage"), ("--model", "gat", "--heads", 2), ("--model", "gcn", "--layer-norm")])
 def test_explanations_are_the_integrated_gradients_of_pytorch(graph, tmp_path, flags):
     file = trained("node", graph, tmp_path / "model.safetensors", *flags)

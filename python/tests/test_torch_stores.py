@@ -84,7 +84,10 @@ def test_other_classes_are_refused(tables):
     labels = ("color", "answer")
     file = trained("multi", parts(tables, "both", labels=labels), "--target", "user:color,user:answer")
     with edgecut.open(tables / "both") as store:
-        assert edgecut.torch.load_model(file, store).targets[1]["name"] == "user:answer"
+        model = edgecut.torch.load_model(file, store)
+    assert model.targets[1]["name"] == "user:answer"
+    names = {"user:color": ["blue", "green", "red"], "user:answer": ["no", "yes"]}
+    assert {name: decision.class_names for name, decision in model.decision.of_targets.items()} == names
     other = parts(tables, "both-others", "others", labels=labels)
     refused(file, other, "the classes of the target user:color are not those of its training")
     refused(trained("node", parts(tables, "one")), parts(tables, "one-other", "others"), "the classes of user are not those")

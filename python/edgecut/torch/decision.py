@@ -35,6 +35,8 @@ class Decision:
         The one of two classes that the threshold is about, from ``--positive-class``.
     class_names : list of str or None
         The names of the classes in the tables of the store that the model was loaded for.
+    of_targets : dict of str to Decision
+        The decision of each target of a model of ``train multi``, for the columns that ``outputs_of`` returns.
     """
 
     task: str
@@ -45,26 +47,45 @@ class Decision:
     thresholds: list[float] = field(default_factory=list)
     positive_class: int = 1
     class_names: list[str] | None = None
+    of_targets: dict[str, Decision] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, text: str) -> Decision:
-        """Parse the metadata ``task`` of a model file."""
+    def from_json(cls, text: str, targets: list[dict[str, Any]] | None = None) -> Decision:
+        """Parse the metadata ``task`` of a model file. ``targets`` are the targets in its settings."""
         entries = json.loads(text)
+        decision = cls._of(entries["task"], entries, entries.get("decision"))
+        chosen = entries.get("target_decisions") or {}
+        for target in targets or []:
+            name = target["name"]
+            decision.of_targets[name] = cls._of(decision.task, target, chosen.get(name))
+        return decision
+
+    @classmethod
+    def _of(cls, task: str, entries: dict[str, Any], chosen: dict[str, Any] | None) -> Decision:
+        """Return the decision about the outputs that some entries describe."""
         ((kind, number),) = (entries.get("outputs") or {None: 0}).items()
-        chosen = entries.get("decision") or {}
+        chosen = chosen or {}
         rule = chosen.get("temperature", 1.0), list(chosen.get("logit_thresholds", [])), chosen.get("positive_class", 1)
-        return cls(entries["task"], entries.get("loss"), kind, number, *rule)
+        return cls(task, entries.get("loss"), kind, number, *rule)
 
     def to_json(self) -> str:
         """Return the metadata ``task`` of a model file."""
         entries: dict[str, Any] = {"task": self.task, "loss": self.loss}
         if self.kind is not None:
             entries["outputs"] = {self.kind: self.number}
-        if self.temperature != 1.0 or self.thresholds or self.positive_class != 1:
-            entries["decision"] = {"temperature": self.temperature, "logit_thresholds": self.thresholds}
-            if self.positive_class != 1:
-                entries["decision"]["positive_class"] = self.positive_class
+        entries["decision"] = self._chosen()
+        chosen = {name: decision._chosen() for name, decision in self.of_targets.items()}
+        entries["target_decisions"] = {name: rule for name, rule in chosen.items() if rule is not None} or None
         return json.dumps({name: value for name, value in entries.items() if value is not None}, separators=(",", ":"))
+
+    def _chosen(self) -> dict[str, Any] | None:
+        """Return the rule as a model file has it, or None for the greatest logit."""
+        if self.temperature == 1.0 and not self.thresholds and self.positive_class == 1:
+            return None
+        rule: dict[str, Any] = {"temperature": self.temperature, "logit_thresholds": self.thresholds}
+        if self.positive_class != 1:
+            rule["positive_class"] = self.positive_class
+        return rule
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the probability of each class or label, as ``--output probability``."""

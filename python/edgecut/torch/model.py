@@ -35,3 +35,7 @@ class Model(torch.nn.Module):
     def classified(self, store: Store) -> str:
         """Return the type or the label of a store whose classes the model predicts."""
         raise NotImplementedError
+
+    def label_of(self, target: dict[str, Any], store: Store) -> str:
+        """Return the name in a store of a target of ``train multi``, which names its label if its node type has several."""
+        raise NotImplementedError

@@ -108,13 +108,17 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
         raise ValueError(f"model {path}: tensor {min(tensors)} does not belong to this model")
     model.trained_on = metadata.get("trained_on")
     model.targets = targets
-    model.decision = Decision.from_json(metadata["task"]) if "task" in metadata else None
+    model.decision = Decision.from_json(metadata["task"], targets) if "task" in metadata else None
     if store is not None and model.READS_STORE:
         # Files that do not tell the outputs may have classes.
         may_classify = model.decision is None or model.decision.kind in ("classes", None)
         check_graph(path, model.trained_on, model.graph(), model.CLASSES_OF if may_classify else None, store)
         if model.decision is not None and model.decision.kind == "classes" and targets is None:
             model.decision.class_names = store.class_names(model.classified(store))
+        for target in targets or []:
+            decision = None if model.decision is None else model.decision.of_targets[target["name"]]
+            if decision is not None and decision.kind == "classes":
+                decision.class_names = store.class_names(model.label_of(target, store))
     check_nodes(path, metadata, num_nodes, store)
     return model
 

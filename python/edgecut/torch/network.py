@@ -318,6 +318,12 @@ class Network(Model):
         labels: list[str] = json.loads(self.trained_on or "{}").get("labels", [])
         return f"{node_type}:{labels[0].partition(':')[2]}".rstrip(":") if labels else node_type
 
+    def label_of(self, target: dict[str, Any], store: Store) -> str:
+        """Return the name in a store of a target of ``train multi``, which names its label if its node type has several."""
+        own_type = self.node_types[target["node_type"]]
+        node_type = store.node_types[0].name if self.is_homogeneous else own_type
+        return node_type + target["name"].removeprefix(own_type)
+
     def named_embeddings(self) -> NamedTensors:
         """Return the embeddings by their names in a file."""
         for number, table in self.embeddings.items():
