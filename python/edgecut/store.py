@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import pathlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -354,7 +355,8 @@ def open(
     """Open a graph: the parts that :func:`partition` or ``partition-graph`` wrote, or a dataset.
 
     After :func:`edgecut.distributed.init` every process of the job must call this, with the same graph. Each process then
-    holds its own part. A dataset that is not partitioned can be opened by processes on one machine only.
+    holds its own part. A dataset that is not partitioned can be opened by processes on one machine only. The first of them
+    reads it, and issues a ``UserWarning`` for each note of the reader, such as files that are not read.
 
     Parameters
     ----------
@@ -397,7 +399,11 @@ def open(
     settings: dict[str, Any] = {"num_threads": num_threads, "to_undirected": to_undirected, "split": split}
     protection: dict[str, Any] = {"encrypt": encrypt, "check_traffic": check_traffic}
     reopen = functools.partial(open, os.path.abspath(path), **settings, **protection)
-    return distributed._open_in_job(lambda job: Store(Graph.open(os.fspath(path), settings, job), reopen, path), **protection)
+    store = distributed._open_in_job(lambda job: Store(Graph.open(os.fspath(path), settings, job), reopen, path), **protection)
+    for warning in store._graph.warnings():
+        # One level more than the caller, for the check of the arguments.
+        warnings.warn(warning, stacklevel=3)
+    return store
 
 
 @checked

@@ -9,7 +9,7 @@ use crate::signals::interruptible;
 use edgecut_cluster::{ProcessGroup, ServiceConfig, Token, with_causes};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, SampleError, ServerList, share_dataset};
 use edgecut_graph::readers::{DatasetSource, is_dataset, load_with_warnings, why_no_dataset};
-use edgecut_graph::{META_FILE, Meta, NodeTypeId, Part};
+use edgecut_graph::{GraphError, META_FILE, Meta, NodeTypeId, Part};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,8 @@ pub(crate) struct Graph(ForkGuard<OpenGraph>);
 pub(crate) struct OpenGraph {
     graph: Arc<DistGraph>,
     world: Mutex<ProcessGroup>,
+    /// The warnings of the reader of a dataset, in the process that has read it.
+    warnings: Vec<String>,
 }
 
 /// The settings of an opened graph.
@@ -141,6 +143,11 @@ impl Graph {
         serde_json::to_string(self.0.get()?.meta_data()).map_err(|error| failed(&error))
     }
 
+    /// The warnings of the reader of a dataset, in the process that has read it.
+    fn warnings(&self) -> PyResult<Vec<String>> {
+        Ok(self.0.get()?.warnings.clone())
+    }
+
     /// Leaves the job when all processes have called this.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         leave(py, self.0.get()?.graph.cluster())
@@ -185,6 +192,7 @@ impl OpenGraph {
             let mut config = DistGraphConfig::default();
             config.num_workers =
                 num_threads.unwrap_or_else(|| config.num_workers.div_ceil(cluster.local_world_size().max(1)));
+            let mut warnings = Vec::new();
             let graph = match place {
                 Place::Parts(dir) => {
                     let part = DistGraph::open_part(dir, cluster.rank(), cluster.world_size(), false);
@@ -192,7 +200,11 @@ impl OpenGraph {
                     DistGraph::start(Arc::new(part), cluster.clone(), config).map_err(in_job)?
                 }
                 Place::Dataset(source) => {
-                    let load = || load_with_warnings(source).map(|loaded| loaded.dataset);
+                    let load = || {
+                        let loaded = load_with_warnings(source)?;
+                        warnings = loaded.warnings;
+                        Ok::<_, GraphError>(loaded.dataset)
+                    };
                     let part = share_dataset(&cluster, load).map_err(in_job)?;
                     let part = part.with_to_undirected(source.to_undirected);
                     DistGraph::start(Arc::new(part), cluster.clone(), config).map_err(in_job)?
@@ -205,7 +217,7 @@ impl OpenGraph {
             graph.handle().block_on(graph.wait_until_connected()).map_err(in_job)?;
             // No rank may send a request before all ranks serve.
             world.barrier().map_err(|error| failed_in(&cluster, &error))?;
-            Ok(Self { graph, world: Mutex::new(world) })
+            Ok(Self { graph, world: Mutex::new(world), warnings })
         };
         // The other ranks need not wait for the deadline.
         start().inspect_err(|error| cluster.abort(&error.to_string()))

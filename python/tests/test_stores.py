@@ -1,6 +1,7 @@
 """An opened graph as PyG's feature store and graph store."""
 
 import traceback
+import warnings
 
 import numpy as np
 import pytest
@@ -126,6 +127,21 @@ class WholeNeighborhoods(BaseSampler):
         row = {t: torch.tensor([number[t[0]][int(n)] for n in sources]) for t, (sources, _) in edges.items()}
         col = {t: col for t, (_, col) in edges.items()}
         return HeteroSamplerOutput(node, row, col, {t: None for t in row}, metadata=(index.input_id, index.time))
+
+
+def test_notes_of_the_reader_of_a_dataset_are_warnings(tmp_path):
+    np.save(tmp_path / "edge_index.npy", np.array([[0, 1, 2], [1, 2, 3]]))
+    np.save(tmp_path / "colors.npy", np.zeros(4))
+    with pytest.warns(UserWarning) as warned:
+        edgecut.open(tmp_path).close()
+    assert {warning.filename for warning in warned} == {__file__}
+    text = "\n".join(str(warning.message) for warning in warned)
+    assert "most messages flow in one direction only: set `to_undirected` if the graph is undirected" in text
+    assert "colors.npy is not read" in text
+    (tmp_path / "colors.npy").unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        edgecut.open(tmp_path, to_undirected=True).close()
 
 
 @pytest.mark.parametrize("method", [None, "spawn"])
