@@ -3,8 +3,22 @@
 use super::Run;
 use crate::distinct::distinct;
 
-/// The flags that decide about the score itself. Runs with different values of them measure different things.
-const OF_EVALUATION: [&str; 6] = ["eval-negatives", "label", "metric", "positive-class", "rank", "target"];
+/// The flags that decide about the score itself: the measure, or the nodes, edges or graphs that are measured. Runs with
+/// different values of them measure different things.
+const OF_EVALUATION: [&str; 12] = [
+    "dataset",
+    "edge-type",
+    "edge-types",
+    "eval-negatives",
+    "hold-out-edges",
+    "label",
+    "metric",
+    "positive-class",
+    "protocol",
+    "rank",
+    "target",
+    "target-positive-class",
+];
 
 /// Checks that all runs are evaluated in the same way. `runs` are the flags that differ between runs.
 ///
@@ -13,8 +27,7 @@ const OF_EVALUATION: [&str; 6] = ["eval-negatives", "label", "metric", "positive
 pub(super) fn check_same_evaluation(runs: &[Vec<(String, String)>]) -> Result<(), String> {
     for flag in OF_EVALUATION {
         let given = runs.iter().flatten().filter(|(name, _)| name == flag);
-        // The first metric, or the first target without its weight, decides about the score.
-        let values = distinct(given.map(|(_, value)| value.split([',', '*']).next().unwrap_or(value).trim()));
+        let values = distinct(given.map(|(_, value)| selecting(flag, value)));
         if values.len() > 1 {
             return Err(format!(
                 "--set {flag}: scores with --{flag} {} cannot be compared, so the runs would have no order: give all runs the \
@@ -24,6 +37,14 @@ pub(super) fn check_same_evaluation(runs: &[Vec<(String, String)>]) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Returns the part of a value that decides about the score: the first metric, or the first target without its weight.
+fn selecting<'a>(flag: &str, value: &'a str) -> &'a str {
+    match flag {
+        "metric" | "target" => value.split([',', '*']).next().unwrap_or(value).trim(),
+        _ => value.trim(),
+    }
 }
 
 /// Returns the metrics of the scores, each once.
@@ -61,6 +82,9 @@ mod tests {
             ("label", &["y", "z"]),
             ("eval-negatives", &["3", "100"]),
             ("rank", &["destination", "both"]),
+            ("edge-types", &["a,b", "a,c"]),
+            ("hold-out-edges", &["0.1,0.1", "0.1,0.2"]),
+            ("protocol", &["validation", "best-mean-epoch"]),
         ] {
             let error = check(flag, values).expect_err(flag);
             assert!(error.contains(&format!("give all runs the same --{flag}")), "{error}");
@@ -69,6 +93,7 @@ mod tests {
             ("metric", &["accuracy", "accuracy,log-loss"][..]),
             ("target", &["y,z*0.5", "y,z", "y*2"]),
             ("eval-negatives", &["3", "3"]),
+            ("edge-types", &["a,b", "a,b"]),
             ("lr", &["0.1", "0.2"]),
         ] {
             assert_eq!(check(flag, values), Ok(()), "{flag}");
