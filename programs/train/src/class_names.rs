@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use edgecut_cluster::ProcessGroup;
-use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, TRANSFORMS_FILE};
+use edgecut_graph::{EdgeTypeId, GraphDataset, Meta, NodeTypeId, TRANSFORMS_FILE};
 use serde_json::Value;
 use std::path::Path;
 
@@ -26,6 +26,12 @@ pub(crate) fn of_edges(root: Option<&Path>, meta: &Meta, edge_type: EdgeTypeId) 
     let edges = &meta.edge_types[edge_type.index()];
     let name = edges.full_name();
     Names { kind: "edge_types", name: &name, label: None }.read(root, meta)
+}
+
+/// Returns the labels of the classes of whole graphs in their files, unless they are the numbers of the classes.
+pub(crate) fn of_graphs(graphs: &GraphDataset) -> Option<Vec<String>> {
+    let is_numbered = (0..).zip(graphs.classes()).all(|(class, &label)| class == label);
+    (!is_numbered).then(|| graphs.classes().iter().map(ToString::to_string).collect())
 }
 
 /// Returns the names that rank 0 reads, so that all ranks mean the same classes and no other machine needs the file. Every rank

@@ -285,6 +285,48 @@ fn assert_noted(data: &[&str], model: &Path, out: &Path, what: Option<&str>, end
     }
 }
 
+/// Returns the position of a column of a table.
+fn column(names: &[&str], name: &str) -> usize {
+    names.iter().position(|other| *other == name).expect("the column")
+}
+
+#[test]
+fn classes_of_graphs_have_the_labels_of_the_files() {
+    let Scratch { folder, model, out } = scratch();
+    let dir = folder.path();
+    write_marked_graphs(dir);
+    rewrite(dir, "graph_labels", |text| text.replace('1', "7").replace('0', "-3"));
+    let data = ["--dataset", "MARKED", "--dataset-root-dir", dir.to_str().expect("UTF-8")];
+    let training = ["--num-epochs", "1", "--num-layers", "2", "--save-model"];
+    succeeded(train(&[&["graph"][..], &data, &training].concat(), &model));
+    let to = out.to_str().expect("UTF-8");
+    let words = ["predict", "--out", to, "--overwrite", "--graphs", "all", "--format", "csv"];
+    for (file, flags) in [
+        ("predictions.csv", &["--gather", "--nproc-per-node", "2"][..]),
+        ("predictions-00000-of-00001.csv", &[]),
+        ("explanations.csv", &["--explain", "--explain-top", "1", "--explain-steps", "1"]),
+    ] {
+        succeeded(train(&[&words[..], &data, flags, &["--load-model"]].concat(), &model));
+        let text = std::fs::read_to_string(out.join(file)).expect("the file");
+        let mut lines = text.lines();
+        let names: Vec<&str> = lines.next().expect("names").split(',').collect();
+        let class = column(&names, if flags.contains(&"--explain") { "output" } else { "class" });
+        let name = column(&names, "class_name");
+        let mut num_rows = 0;
+        for line in lines {
+            let fields: Vec<&str> = line.split(',').collect();
+            let label = if fields[class] == "0" { "-3" } else { "7" };
+            assert_eq!(fields[name], label, "{line}");
+            num_rows += 1;
+        }
+        assert!(num_rows >= NUM_MARKED, "{file}: {num_rows} rows");
+    }
+    let probability = ["--output", "probability", "--load-model"];
+    succeeded(train(&[&words[..], &data, &probability].concat(), &model));
+    let text = std::fs::read_to_string(out.join("predictions-00000-of-00001.csv")).expect("the file");
+    assert_eq!(text.lines().next(), Some("graph_id,probability_-3,probability_7"));
+}
+
 #[test]
 fn other_graphs_than_in_the_training_have_a_note() {
     let Scratch { folder, model, out } = scratch();

@@ -7,14 +7,14 @@ use crate::class_names;
 use crate::id_map_file::UserColumn;
 use anyhow::bail;
 use edgecut_cluster::ProcessGroup;
-use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, TRANSFORMS_FILE};
+use edgecut_graph::{EdgeTypeId, GraphDataset, Meta, NodeTypeId, TRANSFORMS_FILE};
 use parquet::data_type::ByteArray;
 use std::path::Path;
 
 /// The name of the column.
 const CLASS_NAME: &str = "class_name";
 
-/// The names of the classes of a node type or relation.
+/// The names of the classes of a node type, a relation or whole graphs.
 pub(super) struct ClassNames(Vec<String>);
 
 impl ClassNames {
@@ -56,6 +56,11 @@ impl ClassNames {
             class_names::of_edges(root, meta, edge_type)
         });
         Ok(names?.map(Self))
+    }
+
+    /// Returns the labels of whole graphs in their files, unless they are the numbers of the classes.
+    pub(super) fn of_graphs(graphs: &GraphDataset) -> Option<Self> {
+        class_names::of_graphs(graphs).map(Self)
     }
 
     /// Returns the name of each class.

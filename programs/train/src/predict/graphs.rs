@@ -1,6 +1,7 @@
 //! Predictions, probabilities, logits and embeddings of whole graphs.
 
 use super::args::{Format, PredictArgs, Rows};
+use super::class_names::ClassNames;
 use super::done::{Done, in_job};
 use super::explain::{self, EXPLAINED, ExplanationFile, Targets, explanation, request};
 use super::feature_names::FeatureNames;
@@ -139,10 +140,14 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
             Rows::Embedding => (WantedGraphRows::Pooled, config.pooled_channels().context("the model is too large")?),
             _ => (WantedGraphRows::Logits, config.num_outputs()),
         };
+        let is_classified = args.output != Rows::Embedding && outputs == OutputKind::Classes(dataset.classes().len());
+        let names = if is_classified { ClassNames::of_graphs(&dataset) } else { None };
+        let columns = Columns::of_outputs(&["graph_id"], args.output, outputs, width)?;
+        let (columns, classes) = columns.named_by(names);
         let output = OrderedRows {
             args,
             stem: REQUEST.stem,
-            columns: Columns::of_outputs(&["graph_id"], args.output, outputs, width)?,
+            columns,
             decision: opened.saved.decision(),
             num_rows: num_graphs,
             width,
@@ -150,9 +155,9 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
             ids: &|rows| vec![selected.range(rows)],
             named: Vec::new(),
             more: &|_| Ok(Vec::new()),
+            classes,
         };
         let prediction = GraphPredictionConfig { wanted, memory_bytes: args.memory_bytes as usize };
-        let is_classified = args.output != Rows::Embedding && outputs == OutputKind::Classes(dataset.classes().len());
         let mut right = 0;
         output.write(world, |rows: Range<usize>| {
             let graphs = selected.range(rows);
@@ -196,12 +201,16 @@ fn run_explanations<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device:
         let progress = Progress::new(&args.job, world.rank());
         let OpenGraphs { dataset, opened } = selected.open::<B>(args, cluster, world, device)?;
         let graphs = selected.ids.range(0..selected.ids.len(dataset.num_graphs()));
+        let classes = match opened.outputs()? {
+            OutputKind::Classes(number) if number == dataset.classes().len() => ClassNames::of_graphs(&dataset),
+            _ => None,
+        };
         // Nodes of small graphs have no ids besides their numbers, and all of them have one type.
         let targets = Targets {
             ids: &["graph_id", "output", "rank"],
             names: vec![("graph", NodeTypeId(0))],
             edges: None,
-            classes: None,
+            classes,
         };
         let features = FeatureNames::of_graphs(&dataset);
         let mut file = ExplanationFile::new(args, targets, features, vec![None], vec![[NodeTypeId(0); 2]], world)?;

@@ -1,6 +1,7 @@
 //! Rows in the order of a request, which all ranks compute in blocks.
 
 use super::args::{Format, PredictArgs};
+use super::class_names::ClassNames;
 use super::files::{Columns, NamedColumns, RowsFile, create_rows, stem_of_rank};
 use super::values::Values;
 use crate::id_map_file::UserColumn;
@@ -33,6 +34,8 @@ pub(super) struct OrderedRows<'a> {
     pub(super) named: NamedColumns,
     /// Returns the further columns for rows with some ids.
     pub(super) more: &'a MoreColumns<'a>,
+    /// The names of the classes of a column of classes, which get a column after the further ones.
+    pub(super) classes: Option<ClassNames>,
 }
 
 impl OrderedRows<'_> {
@@ -49,7 +52,7 @@ impl OrderedRows<'_> {
         let size = world.size();
         if args.format != Format::Npy && !args.gather {
             let stem = stem_of_rank(self.stem, rank, size);
-            let mut file = create_rows(&stem, args, &self.columns, self.named.clone(), self.num_rows)?;
+            let mut file = create_rows(&stem, args, &self.columns, self.further_columns(), self.num_rows)?;
             for rows in stretches(self.num_rows, self.block, rank, size) {
                 let values = compute(rows.clone())?;
                 self.push(file.as_mut(), rows, values)?;
@@ -61,7 +64,7 @@ impl OrderedRows<'_> {
             return Ok(world.barrier()?);
         }
         let mut file = match rank {
-            0 => Some(create_rows(self.stem, args, &self.columns, self.named.clone(), self.num_rows)?),
+            0 => Some(create_rows(self.stem, args, &self.columns, self.further_columns(), self.num_rows)?),
             _ => None,
         };
         let most = BYTES_AT_ONCE / (size * self.width.max(1) * size_of::<f32>());
@@ -84,12 +87,21 @@ impl OrderedRows<'_> {
         Ok(world.barrier()?)
     }
 
+    /// Returns all columns between the ids and the values, empty.
+    fn further_columns(&self) -> NamedColumns {
+        let mut columns = self.named.clone();
+        ClassNames::add_to(self.classes.as_ref(), &mut columns);
+        columns
+    }
+
     /// Appends some rows to a file.
     fn push(&self, file: &mut dyn RowsFile, rows: Range<usize>, values: Vec<f32>) -> anyhow::Result<()> {
         let ids = (self.ids)(rows);
-        let more = (self.more)(&ids)?;
+        let mut more = (self.more)(&ids)?;
         let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
-        file.push(&ids, &more, &Values::of(values, self.width, self.columns.form, &self.decision))
+        let values = Values::of(values, self.width, self.columns.form, &self.decision);
+        more.extend(self.classes.as_ref().map(|classes| classes.of(&values)));
+        file.push(&ids, &more, &values)
     }
 }
 

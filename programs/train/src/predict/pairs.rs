@@ -79,6 +79,7 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
             ids: &|rows| vec![sources[rows.clone()].to_vec(), destinations[rows].to_vec()],
             named: names.named(),
             more: &|ids| found.columns([&ids[0], &ids[1]]),
+            classes: None,
         };
         output.write(job.world, |rows| {
             Ok(B::score_pairs(&rows_of_ends, model, &sources[rows.clone()], &destinations[rows], device)?)

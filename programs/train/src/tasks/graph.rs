@@ -6,6 +6,7 @@ use crate::args::graph::{GraphDataArgs, GraphTrainingArgs};
 use crate::args::objective::ObjectiveArgs;
 use crate::args::run::RunArgs;
 use crate::args::start::StartArgs;
+use crate::class_names;
 use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
@@ -221,9 +222,7 @@ impl TaskProgram for GraphTask {
         _config: &GraphTrainingConfig,
         graphs: &GraphDataset,
     ) -> anyhow::Result<Option<Vec<String>>> {
-        // Labels that are the numbers of the classes are no names.
-        let is_numbered = (0..).zip(graphs.classes()).all(|(class, &label)| class == label);
-        Ok((!is_numbered).then(|| graphs.classes().iter().map(ToString::to_string).collect()))
+        Ok(class_names::of_graphs(graphs))
     }
 
     fn choose(
