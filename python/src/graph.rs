@@ -85,7 +85,11 @@ impl Graph {
             let (place, fingerprint) = if is_parts {
                 (Place::Parts(&path), Meta::read(&path).map_err(|error| failed(&error))?.fingerprint())
             } else {
-                (Place::Dataset(&source), format!("the dataset in {}", path.display()))
+                // One process reads the dataset for all.
+                let to_undirected = source.to_undirected;
+                let split = source.split.as_deref().unwrap_or("none");
+                let options = format!("to_undirected {to_undirected}, split {split}");
+                (Place::Dataset(&source), format!("the dataset ({options}) in {}", path.display()))
             };
             OpenGraph::join(place, fingerprint, num_threads, &job)
         };

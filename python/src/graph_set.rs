@@ -58,7 +58,8 @@ impl GraphSet {
             return Err(invalid(format!("{}: the name {FAKE_GRAPHS_NAME} is reserved: rename it", path.display())));
         }
         source.fake = FakeGraphsOptions::default();
-        let read = move || OpenSet::share(&source, degrees_as_features, &job);
+        let fingerprint = format!("graphs {} (degrees_as_features {degrees_as_features})", source.name);
+        let read = move || OpenSet::share(&source, degrees_as_features, fingerprint, &job);
         Ok(Self(ForkGuard::new(interruptible(py, read)??)))
     }
 
@@ -68,7 +69,9 @@ impl GraphSet {
         let FakeSettings { num_graphs, avg_num_nodes, num_classes, seed } = settings;
         let mut source = GraphSource::new(FAKE_GRAPHS_NAME, "");
         source.fake = FakeGraphsOptions { num_graphs, avg_num_nodes, num_classes, seed };
-        let generate = move || OpenSet::share(&source, true, &job);
+        let fingerprint =
+            format!("{num_graphs} graphs of {avg_num_nodes} nodes and {num_classes} classes by the seed {seed}");
+        let generate = move || OpenSet::share(&source, true, fingerprint, &job);
         Ok(Self(ForkGuard::new(interruptible(py, generate)??)))
     }
 
@@ -176,9 +179,15 @@ impl GraphSet {
 }
 
 impl OpenSet {
-    /// Joins the job and shares one copy of the set with the processes of this machine.
-    fn share(source: &GraphSource, degrees_as_features: bool, job: &JobSettings) -> PyResult<Self> {
-        let cluster = job.join(format!("graphs {}", source.name))?;
+    /// Joins the job and shares one copy of the set with the processes of this machine. All must have the same `fingerprint`,
+    /// since one of them reads the set.
+    fn share(
+        source: &GraphSource,
+        degrees_as_features: bool,
+        fingerprint: String,
+        job: &JobSettings,
+    ) -> PyResult<Self> {
+        let cluster = job.join(fingerprint)?;
         let load = || -> Result<GraphDataset, GraphError> {
             let graphs = load_graphs(source)?;
             let needs_features = degrees_as_features && graphs.feature_dim() == 0;

@@ -184,6 +184,31 @@ def test_processes_with_inputs_or_settings_of_their_own_are_refused(parts, num_p
         assert rank.returncode == 0, errors
 
 
+OF_OTHER_DATA = """
+import os, sys, edgecut
+edgecut.distributed.init()
+folder, rank = sys.argv[1], int(os.environ["RANK"])
+try:
+    if folder == "fake":
+        edgecut.fake_graphs(10, seed=rank)
+    else:
+        edgecut.open(folder, to_undirected=rank == 0)
+except edgecut.EdgecutError as error:
+    assert "has other run parameters" in str(error), error
+else:
+    raise AssertionError("other data were accepted")
+"""
+
+
+@pytest.mark.parametrize("is_fake", [False, True])
+def test_processes_that_open_other_data_are_refused(tmp_path, is_fake):
+    # One process reads the data for all.
+    np.save(tmp_path / "edge_index.npy", np.array([[0, 1, 2], [1, 2, 3]]))
+    for rank in start(OF_OTHER_DATA, 2, "fake" if is_fake else tmp_path):
+        _, errors = rank.communicate(timeout=PATIENCE)
+        assert rank.returncode == 0, errors
+
+
 def test_batches_of_pyg_are_accepted_by_its_models(parts):
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch_geometric")
