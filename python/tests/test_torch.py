@@ -200,6 +200,37 @@ def test_models_of_typed_graphs_compute_the_same(typed_graph, tmp_path, flags):
     assert_same_file(again, tmp_path / "third.safetensors")
 
 
+@pytest.mark.parametrize("kind", ["sage", "gat", "gin", "rgcn", "hgt"])
+def test_edge_types_with_fan_outs_of_0_are_not_read(typed_graph, tmp_path, kind):
+    flags = ("--model", kind, "--num-neighbors", "user__knows__user=0,0;5,5")
+    file = trained("node", typed_graph, tmp_path / "model.safetensors", *flags)
+    expected = predicted(typed_graph, file, tmp_path / "out", "--output", "logit")
+    model = edgecut.torch.load_model(file).eval()
+    with torch.no_grad():
+        assert_close(model(*typed_inputs(typed_graph))["user"].numpy(), expected)
+        model.trained_on = None
+        assert not np.allclose(model(*typed_inputs(typed_graph))["user"].numpy(), expected, atol=1e-3)
+
+
+def test_a_model_that_reads_no_edges_reads_none_in_torch(graph, tmp_path):
+    file = trained("node", graph, tmp_path / "model.safetensors", "--model", "sage", "--num-neighbors", "0,0")
+    model = edgecut.torch.load_model(file)
+    assert_close(logits_of(model, graph), predicted(graph, file, tmp_path / "out", "--output", "logit"))
+
+
+def test_a_model_for_links_leaves_out_edge_types_with_fan_outs_of_0(typed_graph, tmp_path):
+    flags = ("--hold-out-edges", "0.1,0.1", "--edge-types", "likes", "--eval-negatives", 10, "--num-neighbors", "knows=0,0;5,5")
+    file = trained("link", typed_graph, tmp_path / "model.safetensors", *flags)
+    model = edgecut.torch.load_model(file).eval()
+    x, edges = typed_inputs(typed_graph)
+    expected = predicted(typed_graph, file, tmp_path / "user", "--output", "embedding", "--node-type", "user")
+    with torch.no_grad():
+        assert_close(model.encode(x, edges)["user"].numpy(), expected)
+    edgecut.torch.save_model(model, tmp_path / "again.safetensors")
+    again = edgecut.torch.load_model(tmp_path / "again.safetensors")
+    assert again.trained_on == model.trained_on is not None
+
+
 def test_models_of_several_targets_compute_the_same(typed_graph, tmp_path):
     graph = shutil.copytree(typed_graph, tmp_path / "graph")
     items = graph / "nodes" / "item"

@@ -43,6 +43,15 @@ class PairModel(Model):
         """Return the types of nodes and edges in the settings."""
         return self.encoder.graph()
 
+    @property
+    def trained_on(self) -> str | None:
+        """The description of the training's data in the file. The encoder reads it."""
+        return self.encoder.trained_on
+
+    @trained_on.setter
+    def trained_on(self, described: str | None) -> None:
+        self.encoder.trained_on = described
+
     def encode(self, x: Any, edge_index: Any, n_id: Any = None, **values: Any) -> Any:
         """Return the rows of the nodes. The arguments are those of :meth:`RelationalNet.forward`."""
         return self.encoder(x, edge_index, n_id, **values)

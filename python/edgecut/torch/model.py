@@ -19,13 +19,14 @@ class Model(torch.nn.Module):
     ENTRY: ClassVar[str]
     CLASSES_OF: ClassVar[str | None] = None
     READS_STORE: ClassVar[bool] = True
+    # The description of the training's data in the file.
+    trained_on: str | None = None
 
     def __init__(self, config: dict[str, Any], pyg_layers: list[dict[str, Any]] | None) -> None:
         super().__init__()
         self.config = config
         self.pyg_layers = pyg_layers
         self.decision: Decision | None = None
-        self.trained_on: str | None = None
         self.targets: list[dict[str, Any]] | None = None
 
     def graph(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from .embeddings import PREFIX
 from .layers import EdgeValues, LayerFactory
 from .model import Model
 from .settings import Settings, current, normalized_rows
+from .trained_on import unread_edge_types
 
 __all__ = ["ConvStack", "GraphNet", "Network", "RelationalNet"]
 
@@ -60,7 +61,8 @@ class Network(Model):
         temperature and thresholds are of the logits of the file: set new ones after more training.
     trained_on : str or None
         The description of the training's data in the file, which :func:`save_model` keeps. Set it to None after training on other
-        data.
+        data. Edge types that have fan-outs of 0 in all hops there are not read, as in ``train predict``, since the model has
+        not learned their weights.
     targets : list of dict or None
         The targets of a model of ``train multi``, each with its ``name``, ``node_type`` and ``num_outputs``.
     config : dict
@@ -190,6 +192,13 @@ class Network(Model):
             "edge_attr": torch.cat(columns, dim=1) if columns else None,
             "edge_weight": edge_weight if self.weighted[number] else None,
         }
+
+    def _edges(self, number: int, edge_index: Tensor, *values: Tensor | None) -> tuple[Tensor, dict[str, Tensor | None]]:
+        """Return the edges of a type that the layers read, and their values."""
+        of_edges = self._values(number, edge_index.size(1), *values)
+        if self.edge_types[number] not in unread_edge_types(self.trained_on, tuple(self.edge_types)):
+            return edge_index, of_edges
+        return edge_index[:, :0], {name: rows if rows is None else rows[:0] for name, rows in of_edges.items()}
 
     def _parts(
         self, rows: list[Tensor], layers: list[list[Block]], graphs: tuple[Tensor, int | None] | None = None
@@ -354,7 +363,7 @@ class ConvStack(Network):
         reads features, weights or times of edges needs ``edge_attr``, ``edge_weight``, or ``edge_age``, the time from each
         edge to the seed of its neighborhood.
         """
-        values = self._values(0, edge_index.size(1), edge_attr, edge_weight, edge_age)
+        edge_index, values = self._edges(0, edge_index, edge_attr, edge_weight, edge_age)
         if num_sampled_nodes_per_hop is None or num_sampled_edges_per_hop is None:
             blocks = [Block(edge_index, len(x), len(x), **values)] * len(self.layers)
         elif len(num_sampled_edges_per_hop) != len(self.layers):
@@ -424,8 +433,7 @@ class RelationalNet(Network):
         for number, name in enumerate(self.edge_types):
             if name not in edge_index:
                 raise ValueError(f"`edge_index` lacks the edge type {name!r} of the model: pass an array without edges if there are none")
-            edges = edge_index[name]
-            of_type = self._values(number, edges.size(1), *(of_edges.get(name) for of_edges in values))
+            edges, of_type = self._edges(number, edge_index[name], *(of_edges.get(name) for of_edges in values))
             blocks.append(Block(edges, sizes[name[0]], sizes[name[2]], **of_type))
         return dict(zip(self.node_types, self._outputs(rows, [blocks] * len(self.layers))))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
 from ..store import Store
 
-__all__ = ["check_graph"]
+__all__ = ["check_graph", "unread_edge_types"]
 
 
 def check_graph(path: str, trained_on: str | None, graph: dict[str, Any], reads: str | None, store: Store) -> None:
@@ -38,6 +39,30 @@ def check_graph(path: str, trained_on: str | None, graph: dict[str, Any], reads:
     if difference is not None:
         remedy = "make the parts with partition-graph --transforms and the parts of the training"
         raise ValueError(f"model {path}: {difference}: {remedy}")
+
+
+@functools.lru_cache
+def unread_edge_types(trained_on: str | None, edge_types: tuple[tuple[str, str, str], ...]) -> frozenset[tuple[str, str, str]]:
+    """Return the edge types that have fan-outs of 0 in all hops in the evaluation of a training. The model has learned no
+    weights of them, and `train predict` does not read them either.
+
+    Parameters
+    ----------
+    trained_on : str or None
+        The description of the training's data in the file of the model.
+    edge_types : tuple of edge types
+        The edge types of the model.
+    """
+    # Files of earlier versions lack the fan-outs.
+    fan_outs = (json.loads(trained_on or "{}").get("sampler") or {}).get("num_neighbors") or {}
+    named = dict(fan_outs.get("named") or [])
+    unread = []
+    for name in edge_types:
+        # As in a sampler, the whole name goes before the relation.
+        of_type = named.get("__".join(name), named.get(name[1], fan_outs.get("others")))
+        if of_type and all(count == {"Count": 0} for count in of_type):
+            unread.append(name)
+    return frozenset(unread)
 
 
 def _other_types(graph: dict[str, Any], meta: dict[str, Any]) -> str | None:
