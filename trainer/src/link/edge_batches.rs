@@ -1,7 +1,8 @@
 //! Held-out edges and their negatives in batches.
 
-use super::config::{LinkTrainingConfig, reverse_edge_types, target_edge_types};
+use super::config::{LinkTrainingConfig, target_edge_types};
 use super::given::{are_shared, given_edge_types};
+use crate::edge_type_name::reverse_edge_types;
 use crate::error::TrainError;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
@@ -164,7 +165,7 @@ impl EdgeLoaders<'_> {
             // Held-out edges are never message-passing edges. In a temporal graph, however, other edges may connect the
             // same two nodes, such as the reverse at the same time. As in training, no message passes over these.
             exclude_seed_edges: training.sampler.temporal.is_some(),
-            reverse_types: reverse_edge_types(self.sampler.node().part().meta(), self.config)?,
+            reverse_types: reverse_edge_types(self.sampler.node().part().meta(), &self.config.reverse_types)?,
             weights: false,
             given_negatives: NegativeSources {
                 of_held_out: matches!(choice, Choice::Given(_)),

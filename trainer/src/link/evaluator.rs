@@ -14,7 +14,6 @@ use super::scored_edges::ScoredEdges;
 use super::scores::{LinkResult, LinkScores};
 use super::step::scores;
 use crate::batch_input::BatchOptions;
-use crate::edge_type_name::reverse_edge_types;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, Selection};
