@@ -85,11 +85,9 @@ fn negatives_of_an_edge_depend_on_its_ends_alone() {
     let layouts = [
         (1, 1, Batching { size: 12, shuffle: false }),
         (1, 1, Batching { size: 1, shuffle: false }),
-        (1, 2, Batching { size: 500, shuffle: true }),
-        (2, 2, Batching { size: 12, shuffle: false }),
         (3, 3, Batching { size: 5, shuffle: true }),
         (3, 2, Batching { size: 12, shuffle: false }),
-        (2, 3, Batching { size: 7, shuffle: true }),
+        (2, 3, Batching { size: 500, shuffle: true }),
     ];
     let [uniform, held_out, by_degree, ..] = cases()[..] else { panic!("three cases") };
     let temporal = Case { temporal: true, ..uniform };

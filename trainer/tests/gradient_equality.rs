@@ -294,7 +294,7 @@ fn ranks_together_step_like_one_over_values_of_edges() {
     add_values(&mut typed);
     let values: Vec<f32> = (0..150 * 2).map(|i| (i as f32 * 0.37).sin()).collect();
     typed.node_types[2].features = Some(Features::F32 { values: values.into(), dim: 2 });
-    for parts in [1, 2, 3] {
+    for parts in [1, 3] {
         write_parts(&plain, parts, Method::Metis { recursive: false }, &dir.path().join(format!("plain{parts}")));
         write_parts(&typed, parts, Method::Random, &dir.path().join(format!("typed{parts}")));
     }
@@ -329,7 +329,8 @@ fn ranks_together_step_like_one_over_values_of_edges() {
                 let schema = move |meta: &Meta| reads.schema(kind, meta);
                 let whole = dir.path().join(format!("{name}1"));
                 let one = steps_over(&schema, &whole, 1, 24, &network, &seeds, Precision::F32).remove(0);
-                for (parts, ranks) in [(1, 2), (2, 2), (3, 3)] {
+                // Ranks that share a part, and ranks with parts of their own.
+                for (parts, ranks) in [(1, 2), (3, 3)] {
                     let folder = dir.path().join(format!("{name}{parts}"));
                     let many = steps_over(&schema, &folder, ranks, 24 / ranks, &network, &seeds, Precision::F32);
                     assert_same_steps(&many, &one, &format!("{model} {reads:?} on {name}{parts}, {ranks} ranks"));
@@ -338,5 +339,5 @@ fn ranks_together_step_like_one_over_values_of_edges() {
             }
         }
     }
-    assert_eq!(compared, (8 * 2 * 2 + 1) * 3);
+    assert_eq!(compared, (8 * 2 * 2 + 1) * 2);
 }
