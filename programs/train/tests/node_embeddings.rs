@@ -111,7 +111,7 @@ fn shuffled_tables_find_the_rows_of_a_saved_model_by_their_ids() {
         let (last_layer, _) = rows_of_users(&shop.path("parts"), &model, 1, &[]);
         shop.write(&shuffled(), 3, "shuffled");
         let known = "the ids of the table: 60 nodes known, 0 new, 0 saved rows gone";
-        for processes in 1..=4 {
+        for processes in [1, 4] {
             let (found, text) = rows_of_users(&shop.path("shuffled"), &model, processes, &["--layer", "0"]);
             assert_eq!(match_of(&text).as_deref(), Some(known));
             assert!(found == expected, "{processes} processes");
@@ -152,22 +152,23 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
         mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += f64::from(*value) / NUM_USERS as f64);
     }
     let mean: Vec<f32> = mean.into_iter().map(|value| value as f32).collect();
-    for (flags, start) in
-        [(&[][..], "mean"), (&["--new-embeddings", "mean"], "mean"), (&["--new-embeddings", "zero"], "zero")]
-    {
-        for processes in [1, 2, 4] {
-            let flags = [flags, &["--layer", "0"]].concat();
-            let (found, text) = rows_of_users(&shop.path("changed"), &model, processes, &flags);
-            let line = format!("the ids of the table: 50 nodes known, 6 new (start: {start}), 10 saved rows gone");
-            assert_eq!(match_of(&text), Some(line));
-            assert_eq!(found.len(), 56);
-            for n in 10..NUM_USERS + 6 {
-                let id = user(n);
-                match saved.get(&id) {
-                    Some(values) => assert!(found[&id] == *values, "{id}"),
-                    None if start == "zero" => assert!(found[&id].iter().all(|value| *value == 0.0), "{id}"),
-                    None => assert_close(&found[&id], &mean, &id),
-                }
+    for (flags, start, processes) in [
+        (&[][..], "mean", 1),
+        (&["--new-embeddings", "mean"], "mean", 4),
+        (&["--new-embeddings", "zero"], "zero", 2),
+        (&["--new-embeddings", "zero"], "zero", 4),
+    ] {
+        let flags = [flags, &["--layer", "0"]].concat();
+        let (found, text) = rows_of_users(&shop.path("changed"), &model, processes, &flags);
+        let line = format!("the ids of the table: 50 nodes known, 6 new (start: {start}), 10 saved rows gone");
+        assert_eq!(match_of(&text), Some(line));
+        assert_eq!(found.len(), 56);
+        for n in 10..NUM_USERS + 6 {
+            let id = user(n);
+            match saved.get(&id) {
+                Some(values) => assert!(found[&id] == *values, "{id}"),
+                None if start == "zero" => assert!(found[&id].iter().all(|value| *value == 0.0), "{id}"),
+                None => assert_close(&found[&id], &mean, &id),
             }
         }
     }
@@ -263,7 +264,7 @@ fn new_users_start_from_the_neighbors_that_the_model_knows() {
     for num_parts in [1, 3] {
         let parts = folder.join(format!("{num_parts}"));
         partition_tables_as(folder.path(), "people", Some(&first), |_| {}, num_parts, &parts);
-        for processes in [1, 2, 3] {
+        for processes in [1, 3] {
             let flags = ["--layer", "0", "--new-embeddings", "neighbors"];
             let (rows, text) = rows_of_users(&parts, &model, processes, &flags);
             let line = "the ids of the table: 40 nodes known, 4 new (start: neighbors, mean for 2 without known neighbors), \
@@ -392,7 +393,7 @@ fn types_with_features_can_have_embeddings_in_every_layout() {
         let mut expected: Option<Vec<f32>> = None;
         let items = ["--output", "embedding", "--node-type", "item", "--format", "csv"];
         // With 1, fewer, as many and more processes than parts.
-        for (parts, processes) in [(&parts, 1), (&parts, 2), (&three, 2), (&three, 3), (&three, 4)] {
+        for (parts, processes) in [(&parts, 1), (&three, 2), (&three, 3), (&three, 4)] {
             let nproc = ["--nproc-per-node", &processes.to_string()].map(str::to_owned);
             let flags: Vec<&str> = items.iter().copied().chain(nproc.iter().map(String::as_str)).collect();
             predicted(parts, &model, &out, &flags);

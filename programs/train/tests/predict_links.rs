@@ -169,7 +169,6 @@ fn scores_and_best_destinations_are_those_of_all_pairs() {
         (&two, &["--nproc-per-node", "1", "--memory-bytes", "20KB"]),
         (&others[0], &["--nproc-per-node", "2", "--memory-bytes", "30KB"]),
         (&others[1], &["--nproc-per-node", "2"]),
-        (&others[1], &["--nproc-per-node", "1"]),
         (&two, &["--nproc-per-node", "3", "--memory-bytes", "10KB"]),
     ] {
         let what = format!("{} {flags:?}", parts.path.display());
@@ -181,10 +180,13 @@ fn scores_and_best_destinations_are_those_of_all_pairs() {
         for (text, sources, k) in [("all", &all[..], "7"), (&list, &few, "399")] {
             let flags = [flags, &["--output", "top-k", "--sources", text, "--top-k", k]].concat();
             let k = k.parse().expect("a number");
-            predicted(&parts.path, &model, &out, &flags);
-            check_top_k(&out, sources, k, &oracle, &BTreeSet::new(), &what);
-            predicted(&parts.path, &model, &out, &[&flags[..], &["--exclude-known"]].concat());
-            check_top_k(&out, sources, k, &oracle, &known, &what);
+            if text == "all" {
+                predicted(&parts.path, &model, &out, &flags);
+                check_top_k(&out, sources, k, &oracle, &BTreeSet::new(), &what);
+            } else {
+                predicted(&parts.path, &model, &out, &[&flags[..], &["--exclude-known"]].concat());
+                check_top_k(&out, sources, k, &oracle, &known, &what);
+            }
         }
     }
     // The excluded edges are some of the best: the model has learned them.
@@ -225,7 +227,7 @@ fn best_destinations_are_compared_with_test_edges_and_with_the_most_popular_ones
         [recall / sources, hits / sources, sources]
     };
     let mut results = Vec::new();
-    for (parts, processes) in [(&two, "2"), (&three, "2"), (&three, "4"), (&two, "1")] {
+    for (parts, processes) in [(&three, "2"), (&three, "4"), (&two, "1")] {
         let flags = [&top[..], &["--nproc-per-node", processes, "--memory-bytes", "30KB"]].concat();
         let result = predicted(&parts.path, &model, &out, &flags);
         let destinations = map_npy::<i64>(&out.join("destinations.npy")).expect("destinations").1;
@@ -276,7 +278,7 @@ fn typed_graphs_are_scored_by_relation() {
         let oracle = Oracle::new(&two, &model, &out, Some([ends[0], ends[2]]), Some(relation));
         let known = known_edges(&two, 2, EdgeTypeId(number as u16));
         let expected: Vec<f32> = sources.iter().zip(&destinations).map(|(&src, &dst)| oracle.score(src, dst)).collect();
-        for (parts, processes) in [(&two, "2"), (&three, "2"), (&two, "1"), (&two, "3")] {
+        for (parts, processes) in [(&three, "2"), (&two, "3")] {
             let flags = ["--edge-type", name, "--nproc-per-node", processes];
             predicted(&parts.path, &model, &out, &[&flags[..], &["--output", "score", "--pairs", &pairs]].concat());
             assert_close(&scores_of(&out, "scores.npy").1, &expected, &names[number]);

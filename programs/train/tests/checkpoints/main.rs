@@ -268,12 +268,10 @@ fn other_edges_features_weights_and_times_are_other_data() {
             }
             _ => edges.attributes.times = Some(vec![7; num_edges].into()),
         }
-        for num_parts in [1, 2] {
-            let error = error_of(&resumed(&other, num_parts));
-            assert!(error.contains("the data of this run is not that of the checkpoint"), "{change}: {error}");
-        }
+        // The same data in other parts has the same digest, which the last line shows.
+        let error = error_of(&resumed(&other, 1));
+        assert!(error.contains("the data of this run is not that of the checkpoint"), "{change}: {error}");
     }
-    // The same data in other parts.
     training.outcome(&resumed(&graph, 2));
 }
 
