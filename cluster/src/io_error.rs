@@ -33,13 +33,13 @@ pub(crate) fn explain(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
 
     #[test]
     fn an_exhausted_limit_is_named() {
         let text = explain(io::Error::from(Errno::MFILE)).to_string();
         assert!(text.contains("the limit of open files of this process is "), "{text}");
-        let text = explain(io::Error::from(Errno::NFILE)).to_string();
-        assert!(text.contains("fs.file-max"), "{text}");
+        assert_has(explain(io::Error::from(Errno::NFILE)).to_string(), &["fs.file-max"]);
         let other = explain(io::Error::from(Errno::CONNREFUSED));
         assert_eq!(other.raw_os_error(), Some(Errno::CONNREFUSED.raw_os_error()));
     }

@@ -169,13 +169,13 @@ fn variable(name: &str) -> Result<Option<String>, ClusterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
     use std::io::Write;
 
     #[test]
     fn a_file_is_trimmed_and_must_hold_16_bytes() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        let error = Token::from_file(file.path()).unwrap_err().to_string();
-        assert!(error.contains("is empty"), "{error}");
+        assert_has(Token::from_file(file.path()).unwrap_err().to_string(), &["is empty"]);
 
         write!(file, " fifteen bytes..").unwrap();
         let error = Token::from_file(file.path()).unwrap_err().to_string();
@@ -207,8 +207,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_named() {
-        let error = Token::from_file("/nonexistent/token").unwrap_err().to_string();
-        assert!(error.contains("/nonexistent/token"), "{error}");
+        assert_has(Token::from_file("/nonexistent/token").unwrap_err().to_string(), &["/nonexistent/token"]);
     }
 
     #[test]

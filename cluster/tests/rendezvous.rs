@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_testing::{Need, free_port, skip};
+use edgecut_testing::{assert_has, Need, free_port, skip};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -196,8 +196,7 @@ fn a_stranger_with_another_version_is_told_so() {
     stranger.write_all(b"EDGECUT\n\x63\0\0\0").unwrap();
     stranger.write_all(&[7; 32]).unwrap();
     stranger.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-    let error = errors(join_each(listener, configs)).remove(0);
-    assert!(error.contains("speaks protocol 99, this node speaks"), "{error}");
+    assert_has(errors(join_each(listener, configs)).remove(0), &["speaks protocol 99, this node speaks"]);
     let mut answer = Vec::new();
     stranger.read_to_end(&mut answer).unwrap();
     assert_eq!(answer[..8], *b"EDGECUT\n");
@@ -223,8 +222,7 @@ fn a_rank_that_comes_after_the_start_is_refused() {
     let (listener, mut configs) = configs(&[0, 1, 1], 2);
     let late = configs.pop().unwrap();
     let clusters: Vec<_> = join_each(listener, configs).into_iter().map(Result::unwrap).collect();
-    let error = Cluster::join(late).unwrap_err().to_string();
-    assert!(error.contains("came too late"), "{error}");
+    assert_has(Cluster::join(late).unwrap_err().to_string(), &["came too late"]);
     on_each(clusters, |cluster| cluster.shutdown().unwrap());
 }
 

@@ -2,6 +2,7 @@
 
 use crate::support;
 
+use edgecut_testing::assert_has;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     CachedRows, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError,
@@ -308,8 +309,7 @@ fn check_look_ahead(graph: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: No
     } else {
         assert!(after.cached_nodes > 0, "{after:?}");
     }
-    let twice = graph.look_ahead(look_ahead).unwrap_err().to_string();
-    assert!(twice.contains("already has a cache that looks ahead"), "{twice}");
+    assert_has(graph.look_ahead(look_ahead).unwrap_err().to_string(), &["already has a cache that looks ahead"]);
     let fixed = graph.cache_features(Hotness::new(3), look_ahead.size).unwrap_err().to_string();
     assert!(fixed.contains("already has a cache that looks ahead"), "{fixed}");
 }

@@ -3,6 +3,7 @@
 
 use crate::support;
 
+use edgecut_testing::assert_has;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LabeledEdgeBatch, LoaderConfig, LoaderError, SeedEdge,
@@ -309,8 +310,7 @@ fn seeds_that_are_not_edges_of_the_type_are_refused() {
             (other_type, "edges of the configured type"),
             (EdgeSeeds::Listed(without_position), "edge 0 of the list has no position"),
         ] {
-            let error = loader(&graph, PLAIN, seeds, world).err().expect("it is refused").to_string();
-            assert!(error.contains(why), "{error}");
+            assert_has(loader(&graph, PLAIN, seeds, world).err().expect("it is refused").to_string(), &[why]);
         }
     });
 }

@@ -126,6 +126,7 @@ pub(crate) fn dataset_root_dir(command: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
 
     fn meta(num_parts: usize) -> PartsMeta {
         PartsMeta {
@@ -154,12 +155,10 @@ mod tests {
     #[test]
     fn a_missing_or_short_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error = meta(1).check_files(dir.path(), &[0]).unwrap_err().to_string();
-        assert!(error.contains("part_0 is not complete here"), "{error}");
+        assert_has(meta(1).check_files(dir.path(), &[0]).unwrap_err().to_string(), &["part_0 is not complete here"]);
         std::fs::create_dir(dir.path().join("part_0")).unwrap();
         std::fs::write(dir.path().join("part_0/x.npy"), "ab").unwrap();
-        let error = meta(1).check_files(dir.path(), &[0]).unwrap_err().to_string();
-        assert!(error.contains("2 bytes instead of 3"), "{error}");
+        assert_has(meta(1).check_files(dir.path(), &[0]).unwrap_err().to_string(), &["2 bytes instead of 3"]);
         std::fs::write(dir.path().join("part_0/x.npy"), "abc").unwrap();
         meta(1).check_files(dir.path(), &[0]).unwrap();
     }

@@ -371,6 +371,7 @@ fn has_operator(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
 
     fn plan(config: &str, flags: &str) -> anyhow::Result<Plan> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -548,8 +549,7 @@ mod tests {
             ("--dryrun -- prog", "unexpected argument '--dryrun'"),
             ("--sync-binary 'cd x; prog'", "start the program itself"),
         ] {
-            let error = format!("{:#}", plan("a\nb", flags).unwrap_err());
-            assert!(error.contains(expected), "{error}");
+            assert_has(format!("{:#}", plan("a\nb", flags).unwrap_err()), &[expected]);
         }
     }
 }

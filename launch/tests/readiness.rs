@@ -3,6 +3,7 @@
 
 mod support;
 
+use edgecut_testing::assert_has;
 use std::fs;
 use std::path::Path;
 use support::{Lab, read, run, skip, write_script};
@@ -64,14 +65,7 @@ fn hosts_that_cannot_be_logged_in_to_are_listed_with_what_to_do() {
     let text =
         "hosts:\n- address: 10.99.0.1\n- address: 10.99.0.2\n- address: no-such-host.invalid\n- address: 10.99.0.3\n";
     let config = arg(&lab.write_ip_config(text));
-    let said = refused(&lab, &["--ip-config", &config, "./start"]);
-    assert!(said.contains("nothing was started: 3 of 4 nodes are not ready"), "{said}");
-    assert!(
-        said.contains("10.99.0.1 (node 0): its host key is not known: connect once by hand and compare it"),
-        "{said}"
-    );
-    assert!(said.contains("10.99.0.2 (node 1): it rejects a login without a password"), "{said}");
-    assert!(said.contains("no-such-host.invalid (node 2): unknown host"), "{said}");
+    assert_has(refused(&lab, &["--ip-config", &config, "./start"]), &["nothing was started: 3 of 4 nodes are not ready", "10.99.0.1 (node 0): its host key is not known: connect once by hand and compare it", "10.99.0.2 (node 1): it rejects a login without a password", "no-such-host.invalid (node 2): unknown host"]);
 
     lab.write_known_hosts(&known);
     lab.replace_host_key(0);
@@ -81,8 +75,7 @@ fn hosts_that_cannot_be_logged_in_to_are_listed_with_what_to_do() {
 
     lab.trust_all().unwrap();
     lab.stop_sshd(0);
-    let said = refused(&lab, &["--ip-config", &config, "./start"]);
-    assert!(said.contains("Connection refused: is the machine up"), "{said}");
+    assert_has(refused(&lab, &["--ip-config", &config, "./start"]), &["Connection refused: is the machine up"]);
 }
 
 #[test]
@@ -98,26 +91,17 @@ fn programs_and_folders_that_are_missing_or_differ_are_named() {
     assert!(said.contains("give --sync-binary"), "{said}");
     let said = refused(&lab, &["--ip-config", &config, "no-such-program"]);
     assert!(said.contains("there is no program no-such-program in PATH"), "{said}");
-    let said = refused(&lab, &["--ip-config", &config, "./differs"]);
-    assert!(
-        said.contains("1 of 3 nodes") && said.contains("10.99.0.3 (node 2): its program is not the same as node 0's"),
-        "{said}"
-    );
+    assert_has(refused(&lab, &["--ip-config", &config, "./differs"]), &["1 of 3 nodes", "10.99.0.3 (node 2): its program is not the same as node 0's"]);
 
     // `edgecut` is the same on all nodes, but the program that it starts is not.
     lab.script("bin/edgecut", "echo started");
     for (number, host) in lab.hosts.iter().enumerate() {
         write_script(&host.files.join("lib/edgecut/train"), &format!("echo started on {}", number / 2));
     }
-    let said = refused(&lab, &["--ip-config", &config, "--", "bin/edgecut", "train", "node"]);
-    assert!(
-        said.contains("1 of 3 nodes") && said.contains("10.99.0.3 (node 2): its program is not the same as node 0's"),
-        "{said}"
-    );
+    assert_has(refused(&lab, &["--ip-config", &config, "--", "bin/edgecut", "train", "node"]), &["1 of 3 nodes", "10.99.0.3 (node 2): its program is not the same as node 0's"]);
 
     fs::write(lab.hosts[1].files.join("here"), "not executable").unwrap();
-    let said = refused(&lab, &["--ip-config", &config, "./here"]);
-    assert!(said.contains("10.99.0.2 (node 1): there is no program"), "{said}");
+    assert_has(refused(&lab, &["--ip-config", &config, "./here"]), &["10.99.0.2 (node 1): there is no program"]);
 }
 
 #[test]
@@ -168,8 +152,7 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
     bytes[0] ^= 1;
     fs::write(&source, &bytes).unwrap();
     fs::remove_dir_all(lab.hosts[2].files.join("data")).unwrap();
-    let said = refused(&lab, &flags);
-    assert!(said.contains("10.99.0.3 (node 2)") && said.contains("arrived with checksum"), "{said}");
+    assert_has(refused(&lab, &flags), &["10.99.0.3 (node 2)", "arrived with checksum"]);
     assert!(!lab.hosts[2].files.join("data/3-parts/META.json").exists());
     let left = run_find(&lab, "*unfinished*");
     assert!(left.is_empty(), "{left}");
@@ -177,8 +160,7 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
     // Metadata of another program at the destination stays.
     let foreign = lab.hosts[2].files.join("data/3-parts/META.json");
     fs::write(&foreign, "{\"format\": \"an archive\"}").unwrap();
-    let said = refused(&lab, &flags);
-    assert!(said.contains("META.json is not the metadata of a partitioned graph: move it away"), "{said}");
+    assert_has(refused(&lab, &flags), &["META.json is not the metadata of a partitioned graph: move it away"]);
     assert_eq!(fs::read_to_string(&foreign).unwrap(), "{\"format\": \"an archive\"}");
 }
 
@@ -236,13 +218,8 @@ fn parts_that_are_missing_mixed_up_or_too_few_are_named() {
     let config = arg(&lab.ip_config(2));
     let job = |dir: &str| refused(&lab, &["--ip-config", &config, "--", "./prog", "--dataset_root_dir", dir]);
     fs::remove_dir_all(lab.hosts[1].files.join("3-parts/part_1/nodes")).unwrap();
-    let said = job("3-parts");
-    assert!(
-        said.contains("1 of 3 nodes") && said.contains("10.99.0.2 (node 1): part_1 is not complete here"),
-        "{said}"
-    );
-    let said = job("mixed");
-    assert!(said.contains("10.99.0.3 (node 2): its parts are of another partitioning"), "{said}");
+    assert_has(job("3-parts"), &["1 of 3 nodes", "10.99.0.2 (node 1): part_1 is not complete here"]);
+    assert_has(job("mixed"), &["10.99.0.3 (node 2): its parts are of another partitioning"]);
     assert!(job("none").contains("none/META.json"));
     // Fewer and more processes than parts: each node needs the parts of its processes.
     fs::remove_dir_all(lab.hosts[0].files.join("2-parts/part_1/nodes")).unwrap();
@@ -288,11 +265,7 @@ fn a_master_port_that_is_taken_or_closed_is_named() {
     lab.script("prog", "echo started");
     let config = arg(&lab.ip_config(1));
     // The port of the SSH server itself.
-    let said = refused(&lab, &["--ip-config", &config, "--master-port", "22", "./prog"]);
-    assert!(
-        said.contains("10.99.0.1 (node 0): listen on 10.99.0.1:22: port in use; choose another --master-port"),
-        "{said}"
-    );
+    assert_has(refused(&lab, &["--ip-config", &config, "--master-port", "22", "./prog"]), &["10.99.0.1 (node 0): listen on 10.99.0.1:22: port in use; choose another --master-port"]);
     let said = refused(&lab, &["--ip-config", &config, "--master-addr", "10.99.0.2", "./prog"]);
     assert!(said.contains("10.99.0.2 is no address of this node"), "{said}");
     // Like a firewall that drops packets from that port: connections get no answer.

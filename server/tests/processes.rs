@@ -7,7 +7,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, FeatureDtype, Features, META_FILE, Meta, NodeTypeId, Part, write_built_features};
 use edgecut_partition::{PartitionOptions, partition};
-use edgecut_testing::{BUCKET, Process, S3Server, free_ports, unplace};
+use edgecut_testing::{assert_has, BUCKET, Process, S3Server, free_ports, unplace};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
@@ -248,8 +248,7 @@ fn servers_outlive_clients_and_each_other() {
     // A server that is killed is named.
     signal(&servers[1], Signal::SIGKILL);
     end(&mut servers[1]);
-    let error = sample(&graph, 20).expect_err("a server is missing");
-    assert!(error.contains(&format!("server 127.0.0.1:{}", ports[1])), "{error}");
+    assert_has(sample(&graph, 20).expect_err("a server is missing"), &[&format!("server 127.0.0.1:{}", ports[1])]);
     wait_until("unreadiness", || get(status[0], "/readyz").is_some_and(|(code, _)| code == 503));
     // Once it runs again, the same client goes on.
     servers[1] = server(&parts.path(), &list, 1, status[1]);
@@ -339,8 +338,7 @@ fn features_are_converted_on_all_servers_alike() {
     let Err(error) = DistGraph::connect(at, cluster, DistGraphConfig::default(), PATIENCE) else {
         panic!("clients are told that the servers differ")
     };
-    let error = edgecut_cluster::with_causes(&error);
-    assert!(error.contains("or their features in different types"), "{error}");
+    assert_has(edgecut_cluster::with_causes(&error), &["or their features in different types"]);
 }
 
 /// Describes the features of a part as built after it, as `partition-graph --defer-features` does.

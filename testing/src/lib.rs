@@ -73,6 +73,18 @@ pub fn skip(need: Need, test: &str, why: impl Display) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why:#}");
 }
 
+/// Checks that a text, such as an error, has all of these words.
+///
+/// # Panics
+/// With the text, if it lacks some of them.
+#[track_caller]
+pub fn assert_has(text: impl AsRef<str>, words: &[&str]) {
+    let text = text.as_ref();
+    for word in words {
+        assert!(text.contains(word), "{text}, expected {word}");
+    }
+}
+
 /// Returns true if `python` runs `import` followed by `modules`. Otherwise reports that the test is skipped.
 pub fn python_has(mut python: Command, modules: &str, test: &str) -> bool {
     let imports = python.args(["-c", &format!("import {modules}")]).output();

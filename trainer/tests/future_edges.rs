@@ -6,6 +6,7 @@
 
 use crate::support;
 
+use edgecut_testing::assert_has;
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_cluster::with_causes;
@@ -143,8 +144,7 @@ fn models_that_would_count_other_edges_than_those_drawn_are_refused() {
         (all.clone().with_isolation(true), "`isolated`"),
     ] {
         let error = accuracy(dir.path(), ConvKind::Gcn(GcnSettings), sampler).expect_err("a GCN");
-        let message = with_causes(&error);
-        assert!(message.contains("a GCN") && message.contains(setting), "{message}");
+        assert_has(with_causes(&error), &["a GCN", setting]);
     }
     let new_embeddings = Some(NewEmbeddings::Neighbors);
     let error = accuracy_of(dir.path(), TrainingConfig { new_embeddings, ..TrainingConfig::new(SAGE, by_time()) });
@@ -189,8 +189,7 @@ fn models_that_read_times_and_weights_of_edges_guess_labels_that_lie_in_the_futu
         let sampler = SamplerConfig::new(vec![Fanout::All; 2]).with_times(temporal);
         let training = TrainingConfig { time_encoding: Some(8), ..TrainingConfig::new(SAGE, sampler) };
         let error = accuracy_of(dir.path(), training).expect_err("times of edges");
-        let error = format!("{:#}", anyhow::Error::from(error));
-        assert!(error.contains("`time_encoding`") && error.contains("`temporal` edge_time"), "{error}");
+        assert_has(format!("{:#}", anyhow::Error::from(error)), &["`time_encoding`", "`temporal` edge_time"]);
     }
 }
 

@@ -99,6 +99,7 @@ fn of_launcher(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
 
     /// Reads an environment of only these variables.
     pub(super) fn read(set: &[(&str, &str)]) -> Result<EnvRanks, ClusterError> {
@@ -164,8 +165,7 @@ mod tests {
     fn the_interface_to_listen_on_is_read_as_gloo_reads_it() {
         let found = |value: &'static str| of_gloo(&Variables(&|name| (name == INTERFACE).then(|| value.into())));
         assert!(found("lo,eth9").unwrap().is_some_and(|addr| addr.is_loopback()));
-        let error = found("none").unwrap_err().to_string();
-        assert!(error.contains("GLOO_SOCKET_IFNAME") && error.contains("\"none\""), "{error}");
+        assert_has(found("none").unwrap_err().to_string(), &["GLOO_SOCKET_IFNAME", "\"none\""]);
         assert_eq!(of_gloo(&Variables(&|_| None)).unwrap(), None);
     }
 

@@ -264,6 +264,7 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
     use crate::secure::protection::Protection;
 
     fn addr(last: u8, port: u16) -> SocketAddr {
@@ -335,8 +336,7 @@ mod tests {
         let text = misfit(|r| r.protection = Protection::Encrypted);
         let expected = "was started with encryption, rank 0 without protection: give all ranks the same protection";
         assert!(text.contains(expected), "{text}");
-        let text = misfit(|r| r.fingerprint = "d".repeat(99));
-        assert!(text.contains(&format!("{}…, rank 0's is abc", "d".repeat(64))), "{text}");
+        assert_has(misfit(|r| r.fingerprint = "d".repeat(99)), &[&format!("{}…, rank 0's is abc", "d".repeat(64))]);
     }
 
     #[test]

@@ -384,6 +384,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
+    use edgecut_testing::assert_has;
     use crate::handshake::tests::secure_pair;
     use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
     use crate::secure::protection::Protection;
@@ -394,8 +395,7 @@ mod tests {
         let master = SocketAddr::from((Ipv4Addr::LOCALHOST, 29500));
         check_roster(&config, &[master, master], master).unwrap();
         let error = check_roster(&config, &[master, ([203, 0, 113, 5], 80).into()], master).unwrap_err();
-        let error = format!("{error:#}");
-        assert!(error.contains("gives 203.0.113.5:80 as the address of rank 1: connect to"), "{error}");
+        assert_has(format!("{error:#}"), &["gives 203.0.113.5:80 as the address of rank 1: connect to"]);
     }
 
     #[test]

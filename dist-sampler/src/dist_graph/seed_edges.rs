@@ -102,13 +102,13 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
 
     #[test]
     fn replies_with_missing_or_surplus_positions_are_refused() {
         let mut expected = Expected { num_src: 5, num_dst: 5, has_times: false, has_positions: true };
         assert_eq!(expected.edge(&[1, 2, 0, 0, 7]).unwrap().position, Some(7));
-        let why = expected.edge(&[1, 2, 0, 0, NO_POSITION]).unwrap_err();
-        assert!(why.contains("no position for the edge from 1 to 2"), "{why}");
+        assert_has(expected.edge(&[1, 2, 0, 0, NO_POSITION]).unwrap_err(), &["no position for the edge from 1 to 2"]);
         expected.has_positions = false;
         assert_eq!(expected.edge(&[1, 2, 0, 0, NO_POSITION]).unwrap().position, None);
         assert!(expected.edge(&[1, 2, 0, 0, 7]).is_err());

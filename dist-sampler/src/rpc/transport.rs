@@ -255,6 +255,7 @@ impl<S: AsyncWrite + Unpin, In, Out: Serialize + CarriesPayload> Sink<Out> for B
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
     use futures::{SinkExt, StreamExt};
     use serde::Deserialize;
     use tokio::io::AsyncWriteExt;
@@ -326,8 +327,7 @@ mod tests {
             let (mut a, b) = tokio::io::duplex(1 << 10);
             a.write_all(&bytes).await.unwrap();
             drop(a);
-            let error = Transport::new(b, 1 << 20).next().await.unwrap().unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
+            assert_has(Transport::new(b, 1 << 20).next().await.unwrap().unwrap_err().to_string(), &[why]);
         }
     }
 

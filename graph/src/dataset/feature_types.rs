@@ -57,6 +57,7 @@ pub(crate) fn plan_feature_dtypes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
     use crate::readers::{FakeOptions, fake_hetero};
 
     #[test]
@@ -69,8 +70,7 @@ mod tests {
                 "names node type v2, which does not exist or has no features. Node types with features: v0, v1",
             ),
         ] {
-            let error = graph.convert_features(&text.parse().unwrap()).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
+            assert_has(graph.convert_features(&text.parse().unwrap()).unwrap_err().to_string(), &[why]);
         }
         graph.convert_features(&"f16,v1=int8".parse().unwrap()).unwrap();
         let dtypes: Vec<_> = graph.node_types.iter().map(|t| t.features.as_ref().map(|f| f.dtype())).collect();

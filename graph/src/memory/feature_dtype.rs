@@ -183,6 +183,7 @@ impl fmt::Display for FeatureDtypes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
     use proptest::prelude::*;
 
     fn encoded(values: &[f32]) -> Vec<u8> {
@@ -233,8 +234,7 @@ mod tests {
             ("f16,f32", "gives a node type two types of features"),
             ("a=f16,a=f16", "gives a node type two types of features"),
         ] {
-            let error = text.parse::<FeatureDtypes>().unwrap_err();
-            assert!(error.contains(why), "{error}");
+            assert_has(text.parse::<FeatureDtypes>().unwrap_err(), &[why]);
         }
         let dtypes: FeatureDtypes = "f16,paper=int8".parse().unwrap();
         assert_eq!((dtypes.unknown(&["paper", "author"]), dtypes.unknown(&["author"])), (None, Some("paper")));

@@ -96,6 +96,7 @@ impl Csc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
 
     fn csc(indptr: &[u64], indices: &[u32], sources: usize) -> Result<Csc, GraphError> {
         Csc::new(indptr.to_vec().into(), indices.to_vec().into(), sources)
@@ -117,8 +118,7 @@ mod tests {
             (&[0, 2][..], &[0][..], "ends at 2"),
             (&[0, 1][..], &[3][..], "past the last"),
         ] {
-            let error = csc(indptr, indices, 3).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
+            assert_has(csc(indptr, indices, 3).unwrap_err().to_string(), &[why]);
         }
     }
 }

@@ -144,6 +144,7 @@ fn compare_checksum(path: &Path, found: &str, expected: &FileMeta) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
     use crate::part_writer::write_one_part;
     use crate::readers::{FakeOptions, fake};
 
@@ -163,8 +164,7 @@ mod tests {
         *changed.last_mut().unwrap() ^= 1;
         for (bytes, why) in [(&changed[..], "its checksum is"), (&written[1..], "bytes, but META.json says")] {
             std::fs::write(dir.join(name), bytes).unwrap();
-            let error = error(name);
-            assert!(error.contains(name) && error.contains(why), "{error}");
+            assert_has(error(name), &[name, why]);
         }
         std::fs::remove_file(dir.join(name)).unwrap();
         assert!(error(name).contains(name));

@@ -92,6 +92,7 @@ fn read_file(path: &Path, nodes: &NodeData, num_parts: u32) -> Result<Vec<u32>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
     use crate::npy::write_npy;
     use crate::readers::{FakeOptions, fake_hetero};
 
@@ -139,14 +140,12 @@ mod tests {
         let types = [nodes("user", 4), nodes("item", 2)];
         let read = || read_assignment(dir.path(), &types, 2).map_err(text_of);
         write_npy(&dir.path().join("user.npy"), &[4], &[0_i64, 1, 0, 0]).unwrap();
-        let missing = read().unwrap_err();
-        assert!(missing.contains("it holds no file item.txt or item.npy"), "{missing}");
+        assert_has(read().unwrap_err(), &["it holds no file item.txt or item.npy"]);
         std::fs::write(dir.path().join("item.txt"), "1\n0\n").unwrap();
         assert_eq!(read().unwrap(), [vec![0, 1, 0, 0], vec![1, 0]]);
 
         write_npy(&dir.path().join("user.npy"), &[4], &[0_i64, 1, -5, 0]).unwrap();
-        let outside = read().unwrap_err();
-        assert!(outside.contains("user.npy: node 2: part -5 is not one of the 2 parts"), "{outside}");
+        assert_has(read().unwrap_err(), &["user.npy: node 2: part -5 is not one of the 2 parts"]);
         write_npy(&dir.path().join("user.npy"), &[4, 1], &[0_i64, 1, 0, 0]).unwrap();
         assert!(read().unwrap_err().contains("its shape is [4, 1]"));
         write_npy(&dir.path().join("user.npy"), &[4], &[0_f32, 1.0, 0.0, 0.0]).unwrap();

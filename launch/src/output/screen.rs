@@ -222,6 +222,7 @@ fn is_log(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
     use edgecut_output::testing::ForeignEntries;
 
     /// Returns the names of logs in a folder.
@@ -264,8 +265,7 @@ mod tests {
         for name in ["rank-0.log", "rank-7.log", "rank-1.restart-2.log"] {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join(name), "theirs").unwrap();
-            let error = begin(dir.path(), 0, 2).unwrap_err().to_string();
-            assert!(error.contains("but the last job has not written it"), "{error}");
+            assert_has(begin(dir.path(), 0, 2).unwrap_err().to_string(), &["but the last job has not written it"]);
             assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), b"theirs");
         }
     }

@@ -96,6 +96,7 @@ pub(crate) fn whole_command_line() -> Result<Command, EdgecutError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
 
     /// Returns the reason why a command of the shell does not describe itself.
     fn refused(command: &str, timeout: Duration) -> String {
@@ -106,13 +107,9 @@ mod tests {
 
     #[test]
     fn programs_that_do_not_describe_themselves_are_ended() {
-        let endless = refused("exec sleep 1000", Duration::from_millis(100));
-        assert!(endless.contains("SIGKILL") && endless.contains("did not end within 0.1 s"), "{endless}");
-        let closed = refused("exec >&-; exec sleep 1000", Duration::from_secs(60));
-        assert!(closed.contains("SIGKILL") && closed.contains("EOF"), "{closed}");
-        let flood = refused("exec yes", Duration::from_secs(60));
-        assert!(flood.contains("expected value"), "{flood}");
-        let other = refused("echo usage; exit 3", Duration::from_secs(60));
-        assert!(other.contains("(exit status: 3, "), "{other}");
+        assert_has(refused("exec sleep 1000", Duration::from_millis(100)), &["SIGKILL", "did not end within 0.1 s"]);
+        assert_has(refused("exec >&-; exec sleep 1000", Duration::from_secs(60)), &["SIGKILL", "EOF"]);
+        assert_has(refused("exec yes", Duration::from_secs(60)), &["expected value"]);
+        assert_has(refused("echo usage; exit 3", Duration::from_secs(60)), &["(exit status: 3, "]);
     }
 }

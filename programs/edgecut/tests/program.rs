@@ -1,7 +1,7 @@
 //! The program `edgecut`, which starts the other programs.
 
 use edgecut_cli::{COMMANDS, CommandDescription, DESCRIBE};
-use edgecut_testing::{Need, copy_executable, skip, unplace, write_executable};
+use edgecut_testing::{assert_has, Need, copy_executable, skip, unplace, write_executable};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -84,8 +84,7 @@ fn every_command_runs_its_program_and_shows_its_name() {
     succeeded(edgecut(program, &fake));
     assert!(stdout(edgecut(program, &["verify", path])).contains("all valid"));
     let flags = ["train", "node", "--dataset-root-dir", path, "--num-neighbors", "3", "--num-epochs", "1", "--json"];
-    let trained = stdout(edgecut(program, &[&flags[..], &["--nproc-per-node", "2"]].concat()));
-    assert!(trained.contains("\"test_acc\""), "{trained}");
+    assert_has(stdout(edgecut(program, &[&flags[..], &["--nproc-per-node", "2"]].concat())), &["\"test_acc\""]);
     let failed = edgecut(program, &["train", "node", "--no-such-flag"]);
     assert_eq!(failed.status.code(), Some(2));
     assert!(stderr(&failed).contains("Usage: edgecut train node"), "{}", stderr(&failed));
@@ -212,8 +211,7 @@ fn programs_are_found_beside_the_target_of_a_link_and_on_path() {
     assert!(run(command.env("PATH", &programs)).status.success());
     let missing = run(command.env("PATH", dir.path()));
     assert_eq!(missing.status.code(), Some(1));
-    let error = stderr(&missing);
-    assert!(error.contains("the program `train` is neither in") && error.contains("nor on PATH"), "{error}");
+    assert_has(stderr(&missing), &["the program `train` is neither in", "nor on PATH"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::graphs;
 
+use edgecut_testing::assert_has;
 use edgecut_graph::{DiskPartId, EdgeTypeId, HotnessRule, META_FILE, Meta, Part, Split, checksum, write_npy};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use graphs::rich;
@@ -187,8 +188,7 @@ fn parts_near_a_folder_without_parts_are_named() {
     std::fs::create_dir(meant.join("part_0")).unwrap();
     let expected = format!("because META.json is missing: did you mean {}?", meant.display());
     for folder in [around.path(), &around.path().join("graph"), &meant.join("part_0")] {
-        let error = Meta::read(folder).unwrap_err().to_string();
-        assert!(error.contains(&expected), "{error}");
+        assert_has(Meta::read(folder).unwrap_err().to_string(), &[&expected]);
     }
     let error = Meta::read(&around.path().join("absent")).unwrap_err().to_string();
     assert!(error.contains("there is no such folder: pass the N-parts folder"), "{error}");
@@ -331,8 +331,7 @@ fn rejects_files_that_contradict_each_other() {
         let parts = Parts::new();
         parts.edit(file, damage);
         parts.relist(file);
-        let error = parts.why();
-        assert!(error.contains("part_0") && error.contains(why), "{error}, expected {why}");
+        assert_has(parts.why(), &["part_0", why]);
     }
 }
 
@@ -423,8 +422,7 @@ fn rejects_parts_of_two_runs() {
     assert_ne!(Meta::read(&other).unwrap().fingerprint(), Meta::read(&parts.dir).unwrap().fingerprint());
     std::fs::rename(parts.path("part_0"), parts.path("gone")).unwrap();
     std::fs::rename(other.join("part_0"), parts.path("part_0")).unwrap();
-    let error = parts.why();
-    assert!(error.contains("part_0") && error.contains("from another run"), "{error}");
+    assert_has(parts.why(), &["part_0", "from another run"]);
 }
 
 #[test]

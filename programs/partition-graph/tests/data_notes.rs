@@ -1,6 +1,7 @@
 //! Notes and warnings about data from which a model would learn little.
 
 use crate::table_files::{Folder, arrays};
+use edgecut_testing::assert_has;
 use serde_json::{Value, json};
 
 const LARGE: &str = "note: features with large numbers: ";
@@ -76,8 +77,7 @@ fn large_numbers_are_named_with_their_remedy() {
     let (_, stderr) = folder.made("again", &["--add-reverse-edges", "--transforms", saved.to_str().unwrap()]);
     assert!(!stderr.contains(LARGE), "{stderr}");
     assert!(arrays(&folder.path("scaled")) == arrays(&folder.path("again")));
-    let transforms = std::fs::read_to_string(saved.join("transforms.json")).unwrap();
-    assert!(transforms.contains("\"scale\": [") && transforms.contains("\"std\": "), "{transforms}");
+    assert_has(std::fs::read_to_string(saved.join("transforms.json")).unwrap(), &["\"scale\": [", "\"std\": "]);
 }
 
 #[test]
@@ -121,8 +121,7 @@ fn unknown_scales_are_refused() {
         (json!({"name": "date", "scales": true}), "scales: unknown key (did you mean scale?)"),
     ] {
         folder.write("graph.json", conf(&json!([{"feature_col": "joined", "transform": transform}])));
-        let error = folder.fails(&[]);
-        assert!(error.contains(why), "{error}");
+        assert_has(folder.fails(&[]), &[why]);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::graphs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_partition::verify;
-use edgecut_testing::{Need, Process, skip};
+use edgecut_testing::{assert_has, Need, Process, skip};
 use graphs::{contents, names, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -109,12 +109,7 @@ fn metis_is_replaced_if_it_does_not_fit_unless_it_was_chosen() {
     assert_eq!(made["provenance"]["method"], "ldg");
     assert!(contents(Path::new(&out)) == large.expected("ldg"));
     let output = large.program(&["--output-dir", "x", "--memory-limit", &limit, "--method", "metis"]).output().unwrap();
-    let stderr = text(&output.stderr);
-    assert!(
-        stderr.contains("error: METIS takes about ") && stderr.contains("more than --memory-limit 56MiB"),
-        "{stderr}"
-    );
-    assert!(stderr.contains("use --method semi-external or --method ldg"), "{stderr}");
+    assert_has(text(&output.stderr), &["error: METIS takes about ", "more than --memory-limit 56MiB", "use --method semi-external or --method ldg"]);
     assert!(!Path::new("x").exists());
     // A limit that METIS fits into, and a method that was chosen. The graph has too many edges for METIS alone.
     for (flags, method) in [(&[][..], "metis"), (&["--method", "semi-external"][..], "semi-external")] {

@@ -3,6 +3,7 @@
 use crate::corruption::edit_meta;
 use crate::table_cases::features_of_part;
 use crate::table_files::{Folder, arrays, contents};
+use edgecut_testing::assert_has;
 use edgecut_graph::map_npy;
 use serde_json::{Value, json};
 
@@ -113,8 +114,7 @@ fn transforms_are_fitted_saved_and_applied_to_new_data() {
     let error = folder.fails(&["--transforms", transforms]);
     assert!(error.contains("items.csv: row 1: the label \"game\" is not one of the known classes"), "{error}");
     folder.write("graph.json", TRANSFORMED.replace("feature_name: share, ", "feature_name: part, "));
-    let error = folder.fails(&["--transforms", transforms]);
-    assert!(error.contains("part (standard)") && error.contains("those of transforms.json are"), "{error}");
+    assert_has(folder.fails(&["--transforms", transforms]), &["part (standard)", "those of transforms.json are"]);
 }
 
 #[test]
@@ -131,8 +131,7 @@ fn all_files_of_a_column_have_vectors_of_one_length() {
     folder.write("items-0.csv", "id,v,kind\n");
     folder.write("items-1.csv", "id,v,kind\na,1 2 3,cat\n");
     folder.write("items-2.csv", "id,v,kind\nb,1 2,dog\nc,4 5 6,dog\nd,7 8 9,-1\n");
-    let error = folder.fails(&[]);
-    assert!(error.contains("items-2.csv: row 1: column v: it has 2 numbers, but earlier rows have 3"), "{error}");
+    assert_has(folder.fails(&[]), &["items-2.csv: row 1: column v: it has 2 numbers, but earlier rows have 3"]);
     let (made, _) = folder.made("whole", &["--on-bad-rows", "drop"]);
     assert_eq!(features(&folder, "whole"), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]);
     // A text of -1 is a missing label, as the number is.

@@ -4,6 +4,7 @@
 use crate::corruption::edit_meta;
 use crate::table_files::{Folder, arrays, contents};
 use crate::updates::{edges_conf, partition, program, update, updated};
+use edgecut_testing::assert_has;
 use edgecut_graph::{DiskPartId, Meta, Part, checksum};
 use edgecut_tables::IdMaps;
 use serde_json::{Value, json};
@@ -194,8 +195,7 @@ fn only_updates_remove_rows() {
     let (folder, mut conf) = small_parts(&[]);
     conf["removed_nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id"}]);
     folder.write("graph.json", conf.to_string());
-    let error = folder.fails(&[]);
-    assert!(error.contains("removed_nodes: only `partition-graph update` removes nodes and edges"), "{error}");
+    assert_has(folder.fails(&[]), &["removed_nodes: only `partition-graph update` removes nodes and edges"]);
 }
 
 #[test]
@@ -210,12 +210,10 @@ fn files_of_users_in_parts_stop_an_update() {
 #[test]
 fn deferred_features_are_not_updated() {
     let (folder, conf) = small_parts(&["--defer-features"]);
-    let error = fails(&folder, &conf);
-    assert!(error.contains("the features of part 0 are not built yet"), "{error}");
+    assert_has(fails(&folder, &conf), &["the features of part 0 are not built yet"]);
     folder.built_features("parts", 0);
     folder.built_features("parts", 1);
-    let error = fails(&folder, &conf);
-    assert!(error.contains("its features are built after the parts, so they cannot be updated"), "{error}");
+    assert_has(fails(&folder, &conf), &["its features are built after the parts, so they cannot be updated"]);
 }
 
 #[test]
@@ -299,8 +297,7 @@ fn numbers_of_removed_rows_are_not_given_again() {
     assert_eq!(ids(&folder), ["0", "1", "2"]);
     // The numbers that are left are 0, 1 and 2, but 3 has been another node.
     day.as_object_mut().unwrap().remove("removed_nodes");
-    let error = fails(&folder, &day);
-    assert!(error.contains("the nodes of type n have ids in the parts: set node_id_col"), "{error}");
+    assert_has(fails(&folder, &day), &["the nodes of type n have ids in the parts: set node_id_col"]);
 }
 
 #[test]
@@ -311,8 +308,7 @@ fn relations_are_compared_by_their_three_names() {
     let edges =
         |relation: [&str; 3]| json!({"relation": relation, "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
     folder.write("graph.json", json!({"edges": [edges(["a__b", "c", "d"]), edges(["a", "b__c", "d"])]}).to_string());
-    let error = folder.fails(&[]);
-    assert!(error.contains("both have the name a__b__c__d in parts: rename one of them"), "{error}");
+    assert_has(folder.fails(&[]), &["both have the name a__b__c__d in parts: rename one of them"]);
     folder.write("graph.json", json!({"edges": [edges(["a__b", "c", "d"])]}).to_string());
     partition(&folder, "graph.json", "parts", &[]);
     for key in ["edges", "removed_edges"] {
@@ -331,13 +327,11 @@ fn edges_name_no_new_nodes_of_a_type_with_a_table() {
     folder.write("graph.json", conf.to_string());
     partition(&folder, "graph.json", "parts", &[]);
     folder.write("e.csv", "s,d\na,bb\n");
-    let error = fails(&folder, &edges_conf());
-    assert!(error.contains("there is no n with the id bb"), "{error}");
+    assert_has(fails(&folder, &edges_conf()), &["there is no n with the id bb"]);
     folder.write("n.csv", "id\nbb\n");
     said(&folder, &conf);
     folder.write("e.csv", "s,d\na,c\n");
-    let error = fails(&folder, &edges_conf());
-    assert!(error.contains("there is no n with the id c"), "{error}");
+    assert_has(fails(&folder, &edges_conf()), &["there is no n with the id c"]);
 }
 
 #[test]
@@ -349,8 +343,7 @@ fn reverse_types_follow_their_types() {
         if key == "removed_edges" {
             table.as_object_mut().unwrap().remove("weight_col");
         }
-        let error = fails(&folder, &json!({key: [table]}));
-        assert!(error.contains(r#"are the reverses of ["n", "to", "n"]"#), "{error}");
+        assert_has(fails(&folder, &json!({key: [table]})), &[r#"are the reverses of ["n", "to", "n"]"#]);
     }
 }
 
@@ -362,8 +355,7 @@ fn a_table_of_features_without_ids_is_an_error() {
     conf["nodes"] = json!([{"node_type": "n", "files": "ids.csv", "node_id_col": "id"},
                            {"node_type": "n", "files": "n.csv", "features": [{"feature_col": "x"}]}]);
     conf.as_object_mut().unwrap().remove("edges");
-    let error = fails(&folder, &conf);
-    assert!(error.contains("the table nodes[1] has 1 rows, but an earlier table of the same type has 0"), "{error}");
+    assert_has(fails(&folder, &conf), &["the table nodes[1] has 1 rows, but an earlier table of the same type has 0"]);
 }
 
 #[test]
@@ -372,8 +364,7 @@ fn a_missing_undirected_edge_counts_once_and_names_its_table() {
     folder.write("gone.csv", "s,d\nd,c\nd,a\n");
     let removed = json!({"removed_edges": [{"relation": ["n", "to", "n"], "files": "gone.csv", "source_id_col": "s",
                                             "dest_id_col": "d"}]});
-    let error = fails(&folder, &removed);
-    assert!(error.contains("removed_edges[0]: 1 edges do not exist, such as n__to__n from d to a"), "{error}");
+    assert_has(fails(&folder, &removed), &["removed_edges[0]: 1 edges do not exist, such as n__to__n from d to a"]);
     let results = updated(&folder, "parts", "new.json", &["--on-bad-rows", "drop"]);
     assert_eq!((&results["missing_edges"], &results["edges"][0]["removed"]), (&json!(1), &json!(2)));
 }
@@ -387,8 +378,7 @@ fn features_of_arrays_have_no_transforms_for_rows() {
     let name = Meta::read(&folder.path("parts")).unwrap().node_types[0].name.clone();
     folder.write("n.csv", "x\n1\n");
     let conf = json!({"nodes": [{"node_type": name, "files": "n.csv", "features": [{"feature_col": "x"}]}]});
-    let error = fails(&folder, &conf);
-    assert!(error.contains("are from arrays, and have no transforms for rows of tables"), "{error}");
+    assert_has(fails(&folder, &conf), &["are from arrays, and have no transforms for rows of tables"]);
     folder.write("n.csv", "id\n59\n");
     said(&folder, &json!({"removed_nodes": [{"node_type": name, "files": "n.csv", "node_id_col": "id"}]}));
 }

@@ -5,6 +5,7 @@ use crate::corruption::edit_meta;
 use crate::table_files::{Folder, arrays, contents};
 use crate::update_rules::{fails, ids, open, said, small_parts};
 use crate::updates::{edges_conf, partition, program, updated, write_assignment};
+use edgecut_testing::assert_has;
 use edgecut_graph::{Meta, NodeTypeId, Split, TRANSFORMS_FILE, checksum};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,8 +114,7 @@ fn a_group_stays_in_its_split() {
     forget_rules(&folder);
     conf["nodes"][0]["labels"][0]["split_by_group"] = "y".into();
     folder.write("n.csv", "id,x,y\ne,5,red\n");
-    let error = fails(&folder, &conf);
-    assert!(error.contains("the parts do not record how groups were divided"), "{error}");
+    assert_has(fails(&folder, &conf), &["the parts do not record how groups were divided"]);
 }
 
 /// Parts of version 2 record how groups were divided, but not by which column.
@@ -129,8 +129,7 @@ fn groups_without_a_recorded_rule_need_their_column() {
     partition(&folder, "graph.json", "parts", &[]);
     forget_rules(&folder);
     let path = folder.path("parts/transforms.json");
-    let text = std::fs::read_to_string(&path).unwrap();
-    assert!(text.contains("group_limits"), "{text}");
+    assert_has(std::fs::read_to_string(&path).unwrap(), &["group_limits"]);
     folder.write("n.csv", format!("id,y,t,g\n{}", rows_of_groups(60)));
     folder.write("e.csv", "s,d,t\nn1,n3,1\n");
     for rule in [json!({}), json!({"split_pct": [0.5, 0.3, 0.2]}), json!({"split_by": "t"})] {
@@ -167,8 +166,7 @@ fn later_training_edges_are_counted() {
     folder.write("e.csv", rows(20));
     // 14 training edges and 2 validation edges are later than the first test edge of the first day.
     let expected = "16 training or validation edges of n__to__n are later than an edge of a later split";
-    let text = said(&folder, &conf);
-    assert!(text.contains(expected), "{text}");
+    assert_has(said(&folder, &conf), &[expected]);
     // Rows of nodes are divided among themselves as well.
     let folder = Folder::new();
     let nodes = |first: usize| (first..first + 10).map(|n| format!("n{n},{n},{}\n", n % 2)).collect::<String>();
@@ -181,8 +179,7 @@ fn later_training_edges_are_counted() {
     partition(&folder, "graph.json", "parts", &[]);
     folder.write("n.csv", format!("id,t,y\n{}", nodes(10)));
     folder.write("e.csv", "s,d\nn0,n11\n");
-    let text = said(&folder, &conf);
-    assert!(text.contains("split_by divides the 10 new rows among themselves"), "{text}");
+    assert_has(said(&folder, &conf), &["split_by divides the 10 new rows among themselves"]);
 }
 
 #[test]
@@ -206,26 +203,19 @@ fn split_files_of_an_update_may_list_what_the_parts_have() {
     assert!(!text.contains("split files"), "{text}");
     folder.write("n.csv", "id,x,y\nf,5,red\n");
     lists(&|split| Some(if split == Split::Train { Split::Test } else { split }));
-    let text = said(&folder, &conf);
-    assert!(text.contains("2 entries of split files name nodes that stay in another split, or in none"), "{text}");
+    assert_has(said(&folder, &conf), &["2 entries of split files name nodes that stay in another split, or in none"]);
     folder.write("n.csv", "id,x,y\ng,5,red\n");
     folder.write("test.json", "\"h\"\n");
-    let error = fails(&folder, &conf);
-    assert!(error.contains("h: there is no such node"), "{error}");
+    assert_has(fails(&folder, &conf), &["h: there is no such node"]);
     folder.write("test.json", "\"e\"\n");
-    let error = said(&folder, &conf);
-    assert!(error.contains("1 entries of split files name nodes that stay in another split, or in none"), "{error}");
+    assert_has(said(&folder, &conf), &["1 entries of split files name nodes that stay in another split, or in none"]);
     // Edges of the parts are not among the edges of the update.
     let edges = json!([{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d",
                         "weight_col": "w", "labels": [{"task_type": "link_prediction",
                                                        "custom_split_filenames": {"test": "edges.json"}}]}]);
     folder.write("e.csv", "s,d,w\na,c,1\n");
     folder.write("edges.json", "[\"a\", \"b\"]\n");
-    let error = fails(&folder, &json!({"edges": edges}));
-    assert!(
-        error.contains("no edge of this update joins these nodes; edges of the parts stay in their split"),
-        "{error}"
-    );
+    assert_has(fails(&folder, &json!({"edges": edges})), &["no edge of this update joins these nodes; edges of the parts stay in their split"]);
 }
 
 #[test]
@@ -239,8 +229,7 @@ fn known_nodes_in_split_files_need_a_row() {
     label["custom_split_filenames"] = json!({"test": "test.json"});
     folder.write("n.csv", "id,x,y\nf,5,red\n");
     folder.write("test.json", "\"e\"\n");
-    let error = fails(&folder, &conf);
-    assert!(error.contains("e: no row of this update has this node"), "{error}");
+    assert_has(fails(&folder, &conf), &["e: no row of this update has this node"]);
 }
 
 /// Makes the parts those of an earlier version, which did not record the rules of splits.
@@ -393,13 +382,7 @@ fn another_rule_than_that_of_the_parts_is_an_error() {
     // Times of another unit have another meaning.
     folder.write("n.csv", "id,y,t\nn61,1,2020-01-31\n");
     folder.write("e.csv", "s,d,t\n");
-    let error = fails(&folder, &conf_of_rules(&json!({}), None));
-    assert!(
-        error.contains(
-            "split_by: its times are in nanoseconds since 1970, but the parts were divided by times in plain"
-        ),
-        "{error}"
-    );
+    assert_has(fails(&folder, &conf_of_rules(&json!({}), None)), &["split_by: its times are in nanoseconds since 1970, but the parts were divided by times in plain"]);
 }
 
 #[test]
@@ -429,8 +412,7 @@ fn parts_without_recorded_rules_are_named_once() {
     edges.as_object_mut().unwrap().remove("nodes");
     edges["edges"][0].as_object_mut().unwrap().remove("labels");
     folder.write("e.csv", "s,d,t\nn1,n5,1\n");
-    let text = said(&folder, &edges);
-    assert!(text.contains("edges[0]: the parts do not record the rules of their splits"), "{text}");
+    assert_has(said(&folder, &edges), &["edges[0]: the parts do not record the rules of their splits"]);
 }
 
 /// Small updates put every labeled row into a split, and not always the same rows of their tables.
@@ -531,8 +513,7 @@ fn labels_of_edges_are_kept_and_added() {
     let sizes = split_sizes(&folder);
     assert_eq!(sizes.iter().sum::<u64>(), 60);
     folder.write("e.csv", "s,d,y\n0,1,2\n");
-    let error = fails(&folder, &conf);
-    assert!(error.contains("the tables have the class 2, but the parts have 2 classes"), "{error}");
+    assert_has(fails(&folder, &conf), &["the tables have the class 2, but the parts have 2 classes"]);
     conf["edges"][0].as_object_mut().unwrap().remove("labels");
     folder.write("graph.json", conf.to_string());
     updated(&folder, "parts", "graph.json", &[]);

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::table_files::{Folder, contents};
+use edgecut_testing::assert_has;
 use arrow_array::{ArrayRef, Float64Array, StringArray};
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{EdgeTypeMeta, Meta, TypeDigests};
@@ -530,8 +531,7 @@ fn new_nodes_go_to_the_part_of_their_neighbors() {
     let across: String = (0..20).map(|n| format!("{n},{}\n", 200 + n)).collect();
     folder.write("e.csv", format!("s,d\n{across}"));
     let output = update(&folder, "parts", "graph.json", &[]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("partition again: the cut is"), "{text}");
+    assert_has(String::from_utf8_lossy(&output.stdout).into_owned(), &["partition again: the cut is"]);
     let results = updated(&folder, "parts", "graph.json", &[]);
     assert_eq!(results["quality"]["updates"], 3);
 }

@@ -4,7 +4,7 @@ use crate::predict_tables::partition_tables_as;
 use crate::programs;
 
 use edgecut_graph::Dataset;
-use edgecut_testing::free_port;
+use edgecut_testing::{free_port, assert_has};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
@@ -153,8 +153,7 @@ fn either_of_two_classes_is_the_positive_one() {
     let precisions = [&fraud, &honest].map(|found| score(found, "average-precision"));
     assert!((precisions[0] - precisions[1]).abs() > 1e-3, "{precisions:?}");
     assert_eq!((fraud["decision"]["positive_class"].as_u64(), honest["decision"].is_null()), (Some(0), true));
-    let lines = std::fs::read_to_string(&metrics).expect("metrics");
-    assert!(lines.contains("\"curves\":[{\"class\":0,"), "{lines}");
+    assert_has(std::fs::read_to_string(&metrics).expect("metrics"), &["\"curves\":[{\"class\":0,"]);
     let page = std::fs::read_to_string(&report).expect("a report");
     for text in ["ROC curve of fraud", "Precision-recall curve of fraud", "Test average precision of fraud"] {
         assert!(page.contains(text), "{text}");

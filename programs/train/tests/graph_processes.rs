@@ -2,6 +2,7 @@
 
 use crate::programs;
 
+use edgecut_testing::assert_has;
 use programs::{
     Folder, assert_refused, assert_same, error_of, json_of, metrics_lines, number_of, program, stderr, succeeded, text,
     train_or_evaluate,
@@ -167,8 +168,7 @@ fn bad_graphs_are_named_with_file_and_line() {
     ] {
         let files = Files::new();
         files.put(what, text);
-        let why = files.why(&[]);
-        assert!(why.contains(expected), "{why}, expected {expected}");
+        assert_has(files.why(&[]), &[expected]);
     }
 }
 
@@ -196,11 +196,7 @@ fn wrong_flags_and_too_many_processes_are_refused() {
     let files = Files::new();
     let output = files.train(4, &["--split", "0.1,0.1,0.8"]);
     assert_refused(&output, 1, &["training graphs for 4 processes: start at most as many"]);
-    let why = files.why(&["--max-nodes", "2"]);
-    assert!(
-        why.contains(" has 3 nodes, the most of all, but a batch may have 2: raise --max-nodes to at least 3"),
-        "{why}"
-    );
+    assert_has(files.why(&["--max-nodes", "2"]), &[" has 3 nodes, the most of all, but a batch may have 2: raise --max-nodes to at least 3"]);
     for flags in [
         &["--folds", "3", "--save-model", "model.safetensors"][..],
         &["--split", "0.5,0.5"],

@@ -2,7 +2,7 @@
 
 use crate::programs;
 
-use edgecut_testing::{Need, free_port, skip};
+use edgecut_testing::{assert_has, Need, free_port, skip};
 use programs::{
     ENDS_WITHIN, Folder, Process, TRAIN, assert_error, end, error_of, node, num_checkpoints, parts, run, send, stderr,
     train_or_evaluate, unplace, wait_until,
@@ -383,8 +383,7 @@ fn flags_win_over_any_launcher() {
 fn torchruns_variables_do_not_go_with_several_processes() {
     let parts = parts(2, 27);
     for variables in [[("RANK", "1"), ("WORLD_SIZE", "2")], [("RANK", "0"), ("WORLD_SIZE", "1")]] {
-        let error = usage_error(&parts.path, &["--nproc-per-node", "2"], &variables);
-        assert!(error.contains("RANK") && error.contains("--nproc-per-node"), "{error}");
+        assert_has(usage_error(&parts.path, &["--nproc-per-node", "2"], &variables), &["RANK", "--nproc-per-node"]);
     }
     assert!(usage_error(&parts.path, &[], &[("RANK", "1")]).contains("WORLD_SIZE is not"));
     assert!(usage_error(&parts.path, &[], &[("WORLD_SIZE", "2")]).contains("RANK is not"));

@@ -3,7 +3,7 @@
 use crate::programs;
 
 use crate::report_in_browser::browse;
-use edgecut_testing::free_ports;
+use edgecut_testing::{free_ports, assert_has};
 use programs::{ENDS_WITHIN, Parts, Process, fake_parts, node, stderr};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -152,8 +152,7 @@ fn rank_0_serves_a_page_of_the_job() {
     assert!(page.contains("content-type: text/html") && page.contains("content-security-policy: default-src 'none'"));
     assert!(page.contains("<h1>Training on fake</h1>") && page.contains("id=\"curves\""), "{page}");
     // Other ranks have only their own state.
-    let absent = run.answer_with(1, "/", "HTTP/1.1 404");
-    assert!(absent.contains("on rank 0"), "{absent}");
+    assert_has(run.answer_with(1, "/", "HTTP/1.1 404"), &["on rank 0"]);
 
     let Some(output) = browse(&format!("http://127.0.0.1:{}/", run.port)) else { return };
     let log = stderr(&output);

@@ -5,10 +5,7 @@ use crate::programs;
 use crate::server_client::serve;
 
 use edgecut_graph::Dataset;
-use programs::{
-    Folder, assert_error, assert_refused, error_of, json_of, metrics_lines, number_of, predict, predicted, program,
-    run, succeeded, text, trained,
-};
+use programs::{Folder, assert_error, assert_refused, json_of, metrics_lines, number_of, predict, predicted, program, run, succeeded, text, trained};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;
@@ -102,8 +99,7 @@ fn one_of_several_labels_is_chosen_by_its_name() {
     shop_parts(folder.path(), 2, 1.0, &parts);
     let mut command = program();
     command.args(["node", "--dataset-root-dir"]).arg(&parts);
-    let error = error_of(&run(&mut command));
-    assert!(error.contains("--target item or --target user:churn or --target user:spend"), "{error}");
+    assert_error(&run(&mut command), &["--target item or --target user:churn or --target user:spend"]);
     for (target, why) in [
         ("user", "several such labels: choose user:churn or user:spend"),
         ("user:x", "no such label: choose item, user:churn, user:spend"),

@@ -5,11 +5,8 @@ use crate::edges::payment_parts;
 use crate::predict_tables::{NUM_USERS, partition_tables, user, write_tables_of};
 use crate::programs;
 
-use edgecut_testing::{BUCKET, S3Server, free_port};
-use programs::{
-    Folder, Process, assert_same, end, error_of, fake_parts, json_of, program, run, stderr, text, trained, typed_parts,
-    wait_until,
-};
+use edgecut_testing::{assert_has, BUCKET, S3Server, free_port};
+use programs::{Folder, Process, assert_same, end, error_of, fake_parts, json_of, program, run, stderr, text, trained, typed_parts, wait_until, assert_error};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -86,31 +83,24 @@ fn trainings_and_predictions_with_a_store_are_those_with_files() {
     let first = steps(&server);
     assert_eq!(first.len(), 1, "one checkpoint is kept: {first:?}");
     let refused = run(&mut train(&server, &cache, &training(&parts_url, "4", &stored)));
-    let error = error_of(&refused);
-    assert!(error.contains(&format!("{checkpoints} holds checkpoints of an earlier run: add --resume")), "{error}");
+    assert_error(&refused, &[&format!("{checkpoints} holds checkpoints of an earlier run: add --resume")]);
     let elsewhere = folder.join("cache of another machine");
     let resumed =
         run(&mut train(&server, &elsewhere, &training(&parts_url, "4", &[&stored[..], &["--resume"]].concat())));
-    let lines = stderr(&resumed);
-    assert!(
-        lines.contains("resuming after 2 epochs") && lines.contains(&format!(" from {checkpoints}/step-")),
-        "{lines}"
-    );
+    assert_has(stderr(&resumed), &["resuming after 2 epochs", &format!(" from {checkpoints}/step-")]);
     assert_same(&json_of(&resumed), &expected, &["test_acc", "valid_acc", "best_epoch"]);
     let last = steps(&server);
     assert!(last.len() == 1 && last != first, "{first:?} {last:?}");
     // The flags of the run name URLs.
     let config = server.get("run/m.safetensors.config.yaml").expect("the flags of the run");
-    let config = String::from_utf8(config).expect("UTF-8");
-    assert!(config.contains(&format!("dataset-root-dir: \"{parts_url}\"")), "{config}");
+    assert_has(String::from_utf8(config).expect("UTF-8"), &[&format!("dataset-root-dir: \"{parts_url}\"")]);
     // Predictions of the saved model, with its embeddings, of all processes.
     let mut words = vec!["predict", "--dataset-root-dir", &parts_url, "--nproc-per-node", "2", "--format", "csv"];
     let stored_out = url("run/out");
     words.extend(["--load-model", &stored_model, "--out", &stored_out]);
     let made = run(&mut train(&server, &folder.join("third cache"), &words));
     assert!(made.status.success(), "{}", stderr(&made));
-    let line = String::from_utf8(made.stdout).expect("UTF-8");
-    assert!(line.contains(&format!(" nodes in {stored_out}, computed in")), "{line}");
+    assert_has(String::from_utf8(made.stdout).expect("UTF-8"), &[&format!(" nodes in {stored_out}, computed in")]);
     let out = folder.text("out");
     let of_files =
         ["predict", "--dataset-root-dir", local_parts, "--nproc-per-node", "2", "--format", "csv", "--load-model"];
@@ -192,8 +182,7 @@ fn each_machine_fetches_its_own_part() {
     assert!(stderr(&metrics).contains("--metrics takes no URL of an object store: give a local path"));
     server.put("damaged/META.json", b"{}");
     let damaged = url("damaged");
-    let damaged = error_of(&run(&mut train(&server, &folder.join("0"), &training(&damaged, "1", &[]))));
-    assert!(damaged.contains("META.json"), "{damaged}");
+    assert_error(&run(&mut train(&server, &folder.join("0"), &training(&damaged, "1", &[]))), &["META.json"]);
     let none = url("none");
     let missing = error_of(&run(&mut train(&server, &folder.join("0"), &training(&none, "1", &[]))));
     assert!(missing.contains(&format!("read {none}: there is no object below it: correct the URL")), "{missing}");
@@ -211,8 +200,7 @@ fn a_model_is_kept_until_it_is_uploaded() {
     let cache = folder.join("cache");
     for (flag, at) in [("--save-model", "s3://nowhere/m.st"), ("--checkpoint-dir", "s3://nowhere/checkpoints")] {
         let refused = run(&mut train(&server, &cache, &training(parts, "2", &[flag, at])));
-        let error = error_of(&refused);
-        assert!(error.contains(&format!("write {at}")) && error.contains("there is no bucket nowhere"), "{error}");
+        assert_error(&refused, &[&format!("write {at}"), "there is no bucket nowhere"]);
         assert!(refused.stdout.is_empty() && !stderr(&refused).contains("epoch"), "{}", stderr(&refused));
     }
     let no_key = url("");
@@ -238,8 +226,7 @@ fn a_model_is_kept_until_it_is_uploaded() {
     for more in [&[][..], &["--target", "nolabel"]] {
         let flags = [&["--save-model", &model], more].concat();
         let refused = run(&mut train(&server, &cache, &training(parts, "2", &flags)));
-        let error = error_of(&refused);
-        assert!(error.contains(&format!("{} is complete, but was not uploaded to {model}", left.display())), "{error}");
+        assert_error(&refused, &[&format!("{} is complete, but was not uploaded to {model}", left.display())]);
         assert_eq!(std::fs::read(&left).ok().as_deref(), Some(&content[..]));
     }
     assert!(server.keys().is_empty());

@@ -4,6 +4,7 @@
 use crate::plain_scores::plain_score;
 use crate::programs;
 
+use edgecut_testing::assert_has;
 use edgecut_gnn::nn::DecoderKind;
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{
@@ -538,10 +539,7 @@ fn wrong_requests_are_refused_with_one_error() {
         command.args(["predict", "--output", kind, "--load-model"]).arg(model).arg("--out").arg(&out);
         error_of(&programs::run(&mut command))
     };
-    let error = exported(&model, "relation");
-    assert!(error.contains("dot") && error.contains("no relation vectors"), "{error}");
-    let error = exported(&model, "table");
-    assert!(error.contains("has no embedding tables"), "{error}");
-    let error = exported(&of_nodes, "relation");
-    assert!(error.contains("load a model of train link for --output relation"), "{error}");
+    assert_has(exported(&model, "relation"), &["dot", "no relation vectors"]);
+    assert_has(exported(&model, "table"), &["has no embedding tables"]);
+    assert_has(exported(&of_nodes, "relation"), &["load a model of train link for --output relation"]);
 }

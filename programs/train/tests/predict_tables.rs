@@ -9,7 +9,7 @@ use edgecut_partition::{PartitionOptions, partition_loaded_with};
 use edgecut_tables::{TableOptions, Transforms, read_tables};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor};
-use programs::{Folder, Process, assert_close, error_of, predict, predicted, program, run, stderr, succeeded, trained};
+use programs::{Folder, Process, assert_close, error_of, predict, predicted, program, run, stderr, succeeded, trained, assert_error};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -529,9 +529,7 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
         predict(&folder.join("others"), &links, &folder.join("out"), &predict_users),
         predict(&folder.join("others"), &items, &folder.join("out"), &predict_items),
     ] {
-        let error = error_of(&output);
-        assert!(error.contains("no node of type user has the id of a saved row"), "{error}");
-        assert!(error.contains("--new-embeddings mean"), "{error}");
+        assert_error(&output, &["no node of type user has the id of a saved row", "--new-embeddings mean"]);
     }
     // A training that starts from the model keeps the initial values of these embeddings.
     let start = |parts: &str| {
@@ -553,9 +551,7 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
         predict(&folder.join("yellow"), &items, &folder.join("out"), &predict_items),
         predict(&folder.join("yellow"), &links, &folder.join("out"), &predict_users),
     ] {
-        let error = error_of(&output);
-        assert!(error.contains("the features of node type item have other transforms"), "{error}");
-        assert!(error.contains("--transforms"), "{error}");
+        assert_error(&output, &["the features of node type item have other transforms", "--transforms"]);
     }
     let line = "the data is not like that of the model: the features of node type item have other transforms";
     assert!(stderr(&start("yellow")).contains(line));
@@ -573,8 +569,7 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     let table = table.replace("yellow", "blue").replace("high", "middle");
     std::fs::write(folder.join("items.csv"), table).expect("write the items");
     partition_tables(folder.path(), 2, None, &folder.join("classes"));
-    let error = error_of(&evaluate("node", "classes", &items, &[]));
-    assert!(error.contains(classes), "{error}");
+    assert_error(&evaluate("node", "classes", &items, &[]), &[classes]);
     let output = started_from(&items, &folder.join("classes"));
     assert!(output.contains(&format!("{classes}, so that outputs that are taken over stand for other")), "{output}");
 

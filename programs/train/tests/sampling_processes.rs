@@ -3,10 +3,7 @@
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{
-    Folder, Parts, assert_refused, error_of, fake_parts, json_of, metrics_lines, node, run, stderr, succeeded, text,
-    train, typed_parts, written_by,
-};
+use programs::{Folder, Parts, assert_refused, error_of, fake_parts, json_of, metrics_lines, node, run, stderr, succeeded, text, train, typed_parts, written_by, assert_error};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -188,8 +185,7 @@ fn isolated_training_receives_no_features() {
         assert_refused(&refused, 2, &["'--load-model <FILE>' cannot be used with '--isolated'"]);
         let uneven = run(node(&parts.path).args(["--isolated", "--nproc-per-node", "3"]));
         assert_refused(&uneven, 2, &["--isolated needs the same number of processes for each part"]);
-        let error = error_of(&train(&["--resume"]));
-        assert!(error.contains("--isolated"), "{error}");
+        assert_error(&train(&["--resume"]), &["--isolated"]);
     }
     let one = error_of(&run(node(&fake_parts(2).path).arg("--isolated")));
     assert!(one.contains("--isolated has no effect on a single process"), "{one}");

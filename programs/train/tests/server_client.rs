@@ -8,10 +8,7 @@ use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{GivenNegatives, HoldOut, Meta};
 use edgecut_testing::{Need, free_port, skip};
-use programs::{
-    Process, Scratch, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, scratch,
-    start_training, stderr, train, typed_parts, unplace,
-};
+use programs::{Process, Scratch, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, scratch, start_training, stderr, train, typed_parts, unplace, assert_error};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
@@ -70,8 +67,7 @@ fn a_killed_server_is_named_once_with_the_epoch_of_the_training() {
     server.wait().expect("wait for the server");
     let output = end(trainer);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let error = error_of(&output);
-    assert!(error.contains(&format!("server {address}")) && error.contains(" of epoch "), "{error}");
+    assert_error(&output, &[&format!("server {address}"), " of epoch "]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::programs;
 
+use edgecut_testing::assert_has;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Split, TargetKind, Targets};
 use programs::{
@@ -109,9 +110,7 @@ fn a_run_without_a_score_has_failed() {
     let parts = written_by(&graph, 1);
     let output = sweep(&["--set", "lr=0.01"], &parts.path, &[]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("error: its result has no accuracy on the validation data"), "{said}");
-    assert!(said.contains("1 of 1 runs failed"), "{said}");
+    assert_has(stderr(&output), &["error: its result has no accuracy on the validation data", "1 of 1 runs failed"]);
 }
 
 #[test]
@@ -141,8 +140,7 @@ fn a_table_names_runs_that_failed() {
     assert_eq!(lines.len(), 3, "{table}");
     assert!(lines[0].contains("num-neighbors") && lines[0].contains("valid accuracy"), "{table}");
     assert!(lines[1].contains("5,3") && lines[2].contains("5,x") && lines[2].contains("failed"), "{table}");
-    let said = stderr(&output);
-    assert!(said.contains("1 of 2 runs failed") && said.contains("run 2 of 2: --num-neighbors 5,x: error: "), "{said}");
+    assert_has(stderr(&output), &["1 of 2 runs failed", "run 2 of 2: --num-neighbors 5,x: error: "]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
-use edgecut_testing::free_port;
+use edgecut_testing::{free_port, assert_has};
 use programs::{
     Parts, Process, assert_error, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr,
     train, written_by,
@@ -161,9 +161,7 @@ fn a_killed_process_ends_the_others_and_is_named() {
     send(Signal::KILL, child_of_rank(parent.id(), 1));
     let output = end(parent);
     assert_eq!(output.status.code(), Some(128 + 9));
-    let text = stderr(&output);
-    assert!(text.contains("rank 1 was ended by signal 9"), "{text}");
-    assert!(text.contains("error: rank 0: rank 1 at 127.0.0.1"), "{text}");
+    assert_has(stderr(&output), &["rank 1 was ended by signal 9", "error: rank 0: rank 1 at 127.0.0.1"]);
 }
 
 #[test]

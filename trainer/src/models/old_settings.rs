@@ -54,6 +54,7 @@ fn object(value: Value) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use edgecut_testing::assert_has;
     use super::super::{NetworkConfig, Pooling, Readout};
     use edgecut_gnn::nn::{Aggregation, ConvKind, GcnSettings, GinSettings};
 
@@ -85,8 +86,7 @@ mod tests {
             (stack.replace("hidden_channels", "width"), "unknown field `width`"),
             (stack.replace("\"in_channels\":7,", ""), "missing field `in_channels`"),
         ] {
-            let error = NetworkConfig::from_json(&json).expect_err("other settings").to_string();
-            assert!(error.contains(what), "{error}");
+            assert_has(NetworkConfig::from_json(&json).expect_err("other settings").to_string(), &[what]);
         }
     }
 }

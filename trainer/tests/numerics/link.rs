@@ -1,5 +1,6 @@
 //! Scores of node pairs compared with plain loops, and saved models for links.
 
+use edgecut_testing::assert_has;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -264,8 +265,7 @@ fn complex_numbers_need_an_even_number_of_channels() {
     for decoder in ["complex", "rotate"] {
         let mut config = config(sage, decoder.parse().expect("a decoder"), 1);
         config.encoder.hidden_channels = 5;
-        let error = config.validate().expect_err("an odd number").to_string();
-        assert!(error.contains(decoder) && error.contains("use an even number"), "{error}");
+        assert_has(config.validate().expect_err("an odd number").to_string(), &[decoder, "use an even number"]);
     }
 }
 

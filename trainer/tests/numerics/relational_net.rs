@@ -1,6 +1,7 @@
 //! Networks over typed edges: compared with separate operations, on sampled batches, saved and loaded, and with batches
 //! that do not match.
 
+use edgecut_testing::assert_has;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -299,8 +300,7 @@ fn rejects_settings_and_batches_that_do_not_fit() {
         (ConvKind::Gat(GatSettings { heads: 2, attention_dropout: 1.0, ..gat }), "attention_dropout is 1"),
         (ConvKind::Rgcn(RgcnSettings { decomposition: blocks }), "3 blocks do not divide 8 channels"),
     ] {
-        let message = settings(config(kind));
-        assert!(message.contains(what), "{message}");
+        assert_has(settings(config(kind)), &[what]);
     }
     let mut twice = config(sage);
     twice.outputs.push(twice.outputs[0]);

@@ -1,3 +1,4 @@
+use edgecut_testing::assert_has;
 use super::*;
 use crate::{EdgeAttributes, HeldOutEdges, NodeTypeId};
 
@@ -25,8 +26,7 @@ fn the_structure_is_checked_without_the_values_of_features() {
     };
     graph(featured(3), &[(0, 1)]).validate_structure().unwrap();
     assert!(graph(featured(3), &[(0, 1)]).validate().is_err());
-    let error = graph(featured(2), &[]).validate_structure().unwrap_err().to_string();
-    assert!(error.contains("2 feature rows for 3 nodes"), "{error}");
+    assert_has(graph(featured(2), &[]).validate_structure().unwrap_err().to_string(), &["2 feature rows for 3 nodes"]);
     assert!(graph(featured(3), &[(0, 3)]).validate_structure().is_err());
 }
 
@@ -111,8 +111,7 @@ fn attributes_and_held_out_edges_are_checked_like_the_rest() {
         (timed, "node type node: 2 times for 3 nodes"),
     ];
     for (dataset, why) in cases {
-        let error = dataset.validate().unwrap_err().to_string();
-        assert!(error.contains(why), "{error}, expected {why}");
+        assert_has(dataset.validate().unwrap_err().to_string(), &[why]);
     }
     features(&[f32::NAN; 2], 1).validate_structure().unwrap();
     assert!(weights(&[-1.0, 1.0]).validate_structure().is_err());

@@ -232,6 +232,7 @@ fn read_array_of_ids(path: &Path, form: IdFileForm) -> anyhow::Result<IdList> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
 
     fn message(pairs: &[[u32; 2]]) -> Vec<u8> {
         bytemuck::cast_slice(pairs).to_vec()
@@ -245,8 +246,7 @@ mod tests {
         for (damaged, expected) in
             [(message(&[[2, 6]]), "not wanted"), (message(&[[0, 7]]), "does not exist"), (vec![0; 9], "truncated")]
         {
-            let error = add_found(&damaged, 7, &mut found).expect_err("a damaged message").to_string();
-            assert!(error.contains(expected), "{error}");
+            assert_has(add_found(&damaged, 7, &mut found).expect_err("a damaged message").to_string(), &[expected]);
         }
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn why_no_order(metrics: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_testing::assert_has;
 
     fn check(flag: &str, values: &[&str]) -> Result<(), String> {
         let runs: Vec<_> = values.iter().map(|value| vec![(flag.to_owned(), (*value).to_owned())]).collect();
@@ -86,8 +87,7 @@ mod tests {
             ("hold-out-edges", &["0.1,0.1", "0.1,0.2"]),
             ("protocol", &["validation", "best-mean-epoch"]),
         ] {
-            let error = check(flag, values).expect_err(flag);
-            assert!(error.contains(&format!("give all runs the same --{flag}")), "{error}");
+            assert_has(check(flag, values).expect_err(flag), &[&format!("give all runs the same --{flag}")]);
         }
         for (flag, values) in [
             ("metric", &["accuracy", "accuracy,log-loss"][..]),

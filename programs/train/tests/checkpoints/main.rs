@@ -11,7 +11,7 @@ use crate::programs::{
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, Features};
 use edgecut_output::testing::ForeignEntries;
-use edgecut_testing::free_port;
+use edgecut_testing::{free_port, assert_has};
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -35,8 +35,7 @@ fn check_killed(training: &Training) {
         };
         assert!(wait_until(&mut child, is_time) && kill_all(child), "it has ended before it was killed");
     }
-    let text = again.completes_like(training, &FLAGS);
-    assert!(text.contains("resuming after "), "{text}");
+    assert_has(again.completes_like(training, &FLAGS), &["resuming after "]);
     assert_eq!(again.complete().len(), 2, "--keep is 2 by default");
     let folders = std::fs::read_dir(again.checkpoints()).expect("a folder").count();
     assert_eq!(folders, 2, "the remains of the killed runs were removed");
@@ -180,11 +179,9 @@ fn another_run_and_damaged_files_are_refused() {
         (["--hidden-channels", "16"], "--hidden-channels is 16"),
         (["--feature-dtype", "int8"], "--feature-dtype is \"int8\", but it is not set"),
     ] {
-        let error = refused(&flags);
-        assert!(error.contains(name) && error.contains("another --checkpoint-dir"), "{error}");
+        assert_has(refused(&flags), &[name, "another --checkpoint-dir"]);
     }
-    let error = refused(&["--num-epochs", "2"]);
-    assert!(error.contains("--num-epochs is 2, but the checkpoint has 3 epochs"), "{error}");
+    assert_has(refused(&["--num-epochs", "2"]), &["--num-epochs is 2, but the checkpoint has 3 epochs"]);
     let other = parts(1, 3);
     let error = refused(&["--dataset-root-dir", other.path.to_str().expect("UTF-8")]);
     assert!(error.contains("the data of this run is not that of the checkpoint"), "{error}");

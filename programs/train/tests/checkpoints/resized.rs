@@ -2,6 +2,7 @@
 
 use super::training::{Outcome, Training, graphs, kill_all, links, typed_nodes, wait_until};
 use crate::programs::{Process, metrics_lines, run, stderr, typed_parts};
+use edgecut_testing::assert_has;
 use std::path::Path;
 
 fn copy_folder(from: &Path, to: &Path) {
@@ -28,8 +29,7 @@ impl Training {
 
     fn resumed(&self, nproc: &str, more: &[&str]) -> Outcome {
         let output = run(&mut self.stored(&[&["--nproc-per-node", nproc, "--resume"][..], more].concat()));
-        let text = stderr(&output);
-        assert!(text.contains("resuming after "), "{text}");
+        assert_has(stderr(&output), &["resuming after "]);
         self.outcome(&output)
     }
 
@@ -107,8 +107,7 @@ fn other_parts_continue_after_an_epoch() {
     let flags = [&["--nproc-per-node", "2", "--resume"][..], &other].concat();
     let output = run(&mut within.stored(&flags));
     assert_eq!(output.status.code(), Some(1));
-    let text = stderr(&output);
-    assert!(text.contains("within an epoch of a run with other parts"), "{text}");
+    assert_has(stderr(&output), &["within an epoch of a run with other parts"]);
     assert_eq!(within.complete(), [3], "nothing is removed");
 
     // An older checkpoint could be used, but a newer one would be lost. The error names both.

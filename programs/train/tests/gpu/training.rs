@@ -1,6 +1,6 @@
 //! Complete training runs on a GPU, started as users start them.
 
-use edgecut_testing::{Need, skip};
+use edgecut_testing::{assert_has, Need, skip};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -135,8 +135,7 @@ fn later_runs_find_the_kernels_of_earlier_ones() {
     let flags = ["--dataset-root-dir", folder, "--cache-dir", cache.path().to_str().expect("a UTF-8 path")];
     let run = || stderr(&succeeded(train("node", "cuda", &[&SMALL[..], &flags].concat())));
     let compiles = "the first steps compile kernels";
-    let first = run();
-    assert!(first.contains(compiles), "{first}");
+    assert_has(run(), &[compiles]);
     let second = run();
     assert!(!second.contains(compiles), "{second}");
 }
@@ -153,16 +152,12 @@ fn wrong_devices_are_refused_before_anything_is_started() {
         assert!(!output.status.success(), "{device} {flags:?}");
         error_of(&output)
     };
-    let error = refused("cuda", &["--nproc-per-node", "64"]);
-    assert!(error.contains("this machine has"), "{error}");
-    let error = refused("gpu", &[]);
-    assert!(error.contains("cuda:K"), "{error}");
-    let error = refused("cuda", &["--graph-on-device"]);
-    assert!(error.contains("--gpu-cache-bytes"), "{error}");
+    assert_has(refused("cuda", &["--nproc-per-node", "64"]), &["this machine has"]);
+    assert_has(refused("gpu", &[]), &["cuda:K"]);
+    assert_has(refused("cuda", &["--graph-on-device"]), &["--gpu-cache-bytes"]);
     let error = refused("cuda", &["--graph-on-device", "--gpu-cache-bytes", "100"]);
     assert!(error.contains("none of the part's edges fit into the 100 bytes"), "{error}");
-    let error = refused("cpu", &["--gpu-cache-bytes", "1GiB"]);
-    assert!(error.contains("--device is cpu"), "{error}");
+    assert_has(refused("cpu", &["--gpu-cache-bytes", "1GiB"]), &["--device is cpu"]);
 }
 
 /// Returns whether the GPU is emulated on the CPU. Only an emulated GPU can be set to have little memory or to be slow.
