@@ -16,7 +16,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// Something that a test needs and a machine may lack.
@@ -71,6 +71,16 @@ pub fn skip(need: Need, test: &str, why: impl Display) {
     assert!(!need.is_required(), "{test} must run here (EDGECUT_REQUIRE is set), but lacks {need:?}: {why:#}");
     // The test harness hides the output of `eprintln!` in tests that pass.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why:#}");
+}
+
+/// Returns the output of a program, which must have succeeded.
+///
+/// # Panics
+/// With the standard error, if the program has failed.
+#[track_caller]
+pub fn succeeded(output: Output) -> Output {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
 }
 
 /// Checks that a text, such as an error, has all of these words.

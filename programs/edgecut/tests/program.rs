@@ -1,7 +1,7 @@
 //! The program `edgecut`, which starts the other programs.
 
 use edgecut_cli::{COMMANDS, CommandDescription, DESCRIBE};
-use edgecut_testing::{assert_has, Need, copy_executable, skip, unplace, write_executable};
+use edgecut_testing::{Need, assert_has, copy_executable, skip, succeeded, unplace, write_executable};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -31,12 +31,6 @@ fn edgecut(program: &Path, words: &[&str]) -> Output {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-#[track_caller]
-fn succeeded(output: Output) -> Output {
-    assert!(output.status.success(), "{}", stderr(&output));
-    output
 }
 
 fn stdout(output: Output) -> String {

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::table_files::{Folder, contents};
-use edgecut_testing::assert_has;
+use edgecut_testing::{assert_has, succeeded};
 use arrow_array::{ArrayRef, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, EdgeTypeId, Meta, Part};
 use parquet::basic::Compression;
@@ -183,8 +183,7 @@ fn updates_carry_and_extend_the_ids() {
     let id = edge(removed[0]).2;
     folder.write("new.csv", format!("s,t,n,payment\nu1,v1,900,{id}\nnew,v2,901,17\n"));
     write_conf(&folder, "new.csv", Some("payment"), removed_edges);
-    let output = update(&folder);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(update(&folder));
     let mut expected = expected(1);
     removed.iter().for_each(|n| assert!(expected.remove(n).is_some()));
     expected.extend([(900, vec![id]), (901, vec!["17".to_owned()])]);

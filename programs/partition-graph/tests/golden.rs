@@ -1,6 +1,7 @@
 //! Parts that earlier versions have written are read, and the same datasets still give the same arrays.
 
 use crate::graphs::contents;
+use edgecut_testing::succeeded;
 use edgecut_graph::{
     DiskPartId, EdgeTypeId, FeatureDtype, GivenNegatives, GlobalNodeId, HotnessRule, META_FILE, Meta, NodeTypeId, Part,
     Split,
@@ -196,8 +197,7 @@ fn heterogeneous_parts_have_the_values_of_their_dataset() {
 fn the_same_datasets_give_the_same_arrays_as_in_earlier_versions() {
     let root = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_partition-graph");
-    let output = Command::new(golden().join("write_parts.sh")).arg(program).arg(root.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(Command::new(golden().join("write_parts.sh")).arg(program).arg(root.path()).output().unwrap());
     let description = |files: &mut BTreeMap<String, Vec<u8>>| -> Value {
         let mut meta: Value = serde_json::from_slice(&files.remove(META_FILE).unwrap()).unwrap();
         let fields = meta.as_object_mut().unwrap();

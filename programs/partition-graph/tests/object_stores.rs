@@ -2,7 +2,7 @@
 //! named without credentials.
 
 use crate::graphs::{contents, text};
-use edgecut_testing::{assert_has, BUCKET, Process, S3Server};
+use edgecut_testing::{succeeded, assert_has, BUCKET, Process, S3Server};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -77,8 +77,7 @@ impl Shop {
 
     #[track_caller]
     fn succeeds(&self, words: &[&str]) -> String {
-        let output = self.run(words);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        let output = succeeded(self.run(words));
         text(&output.stdout)
     }
 
@@ -127,8 +126,7 @@ fn url(key: &str) -> String {
 fn tables_and_parts_in_a_store_are_those_of_files() {
     let Some(shop) = Shop::new("tables_and_parts_in_a_store_are_those_of_files") else { return };
     let local = shop.path("local");
-    let made = shop.partition(shop.path("graph.json").to_str().unwrap(), local.to_str().unwrap(), &[]);
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    succeeded(shop.partition(shop.path("graph.json").to_str().unwrap(), local.to_str().unwrap(), &[]));
     let expected = contents(&local);
     // A configuration in the store, one that names tables of the store, and a URL of a file.
     let file_url = format!("file://{}", shop.path("other.json").display());
@@ -138,8 +136,7 @@ fn tables_and_parts_in_a_store_are_those_of_files() {
     let confs = [url("shop/graph.json"), url("shop/other.json"), file_url, url("shop/conf/graph.json")];
     for (number, conf) in confs.iter().enumerate() {
         let key = format!("parts/{number}");
-        let made = shop.partition(conf, &url(&key), &["--json"]);
-        assert!(made.status.success(), "{}", text(&made.stderr));
+        let made = succeeded(shop.partition(conf, &url(&key), &["--json"]));
         let result: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
         assert_eq!(result["path"], url(&key));
         assert_eq!(shop.objects(&key), expected, "{conf}");
@@ -157,8 +154,7 @@ fn tables_and_parts_in_a_store_are_those_of_files() {
     for name in ["notes.txt", "part_7/notes.txt"] {
         shop.server.put(&format!("parts/0/{name}"), b"mine");
     }
-    let made = shop.partition(&url("shop/graph.json"), &parts, &["--overwrite"]);
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    succeeded(shop.partition(&url("shop/graph.json"), &parts, &["--overwrite"]));
     let mut objects = shop.objects("parts/0");
     for name in ["notes.txt", "part_7/notes.txt"] {
         assert_eq!(objects.remove(name).as_deref(), Some(b"mine".as_slice()));
@@ -166,8 +162,7 @@ fn tables_and_parts_in_a_store_are_those_of_files() {
     assert_eq!(objects, expected);
     // The last value of a repeated flag counts.
     for last in [url("last"), shop.path("last").to_str().unwrap().to_owned()] {
-        let made = shop.partition(&url("shop/graph.json"), &url("first"), &["--output-dir", &last]);
-        assert!(made.status.success(), "{}", text(&made.stderr));
+        succeeded(shop.partition(&url("shop/graph.json"), &url("first"), &["--output-dir", &last]));
     }
     assert_eq!((shop.objects("last"), contents(&shop.path("last"))), (expected.clone(), expected));
     assert!(shop.objects("first").is_empty());
@@ -211,8 +206,7 @@ fn names_of_labels_may_have_question_marks() {
     let second = r#", {"task_type": "classification", "label_col": "new?", "split_pct": [0.5, 0.25, 0.25]}"#;
     shop.write("users.csv", &users);
     shop.write("two.json", &CONF.replace("ITEMS", "\"items-*.csv\"").replace(label, &format!("{label}{second}")));
-    let made = shop.partition(&url("shop/two.json"), &url("parts"), &[]);
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    succeeded(shop.partition(&url("shop/two.json"), &url("parts"), &[]));
     assert!(shop.server.keys().iter().any(|key| key.contains("new?") || key.contains("new%3F")));
     assert!(shop.succeeds(&["verify", &url("parts")]).contains("all valid"));
 }
@@ -387,11 +381,9 @@ fn a_server_that_ends_in_the_middle_leaves_parts_that_can_be_uploaded() {
     // An upload that was begun has left an object.
     other.put("parts/part_0/nodes/v0/train.npy", b"1");
     let words = ["upload", left.to_str().unwrap(), &url("parts"), "--overwrite"];
-    let again = command(&other, cache.path(), &words).output().unwrap();
-    assert!(again.status.success(), "{}", text(&again.stderr));
+    succeeded(command(&other, cache.path(), &words).output().unwrap());
     assert!(!left.parent().unwrap().exists(), "the parts are uploaded");
-    let verified = command(&other, cache.path(), &["verify", &url("parts")]).output().unwrap();
-    assert!(verified.status.success(), "{}", text(&verified.stderr));
+    succeeded(command(&other, cache.path(), &["verify", &url("parts")]).output().unwrap());
     // A damaged object of the right size is found by its checksum.
     let key = other.keys().into_iter().find(|key| key.ends_with("/indices.npy")).unwrap();
     let mut content = other.get(&key).unwrap();

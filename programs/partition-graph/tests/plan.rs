@@ -1,6 +1,8 @@
 //! Plans against the memory and the files of real runs.
 
+use crate::graphs::json_of;
 use crate::table_files::Folder;
+use edgecut_testing::succeeded;
 use edgecut_graph::write_npy;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -10,9 +12,7 @@ const FACTOR: f64 = 2.0;
 
 fn run(arguments: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
-    let output = command.args(arguments).arg("--json").env("RAYON_NUM_THREADS", "2").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    json_of(command.args(arguments).arg("--json").env("RAYON_NUM_THREADS", "2").output().unwrap())
 }
 
 /// Returns the planned and the measured run.
@@ -103,8 +103,7 @@ fn planned_for_impute(folder: &Folder, column: &str, impute: &str) -> u64 {
         "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
     });
     folder.write("graph.json", conf.to_string());
-    let output = folder.run("none", &["--plan"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = succeeded(folder.run("none", &["--plan"]));
     planned_reading(&serde_json::from_slice(&output.stdout).unwrap())
 }
 

@@ -5,8 +5,8 @@ use crate::graphs;
 use edgecut_graph::{DiskPartId, EdgeTypeId, FeatureDtype, META_FILE, Meta, NodeTypeId, Part, map_npy, write_npy};
 use edgecut_output::host_tag;
 use edgecut_partition::{cut_matrix, verify};
-use edgecut_testing::Process;
-use graphs::{contents, names, text};
+use edgecut_testing::{Process, succeeded};
+use graphs::{contents, json_of, names, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -31,14 +31,19 @@ fn fails(arguments: &[&str], status: i32, why: &str) {
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
 }
 
+/// Verifies the parts in a folder.
+#[track_caller]
+fn assert_valid(dir: &Path) {
+    let verified = succeeded(run(&["verify", dir.to_str().unwrap()]));
+    assert!(text(&verified.stdout).contains("all valid"));
+}
+
 #[test]
 fn partitions_a_graph_of_several_types_with_reverse_edges() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
     let flags = ["--dataset", "fake-hetero", "--avg-num-nodes", "400", "--root-dir", at, "--num-partitions", "3"];
-    let output = run(&[flags.as_slice(), &["--add_reverse_edges", "--json"]].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let made = json_of(run(&[flags.as_slice(), &["--add_reverse_edges", "--json"]].concat()));
     assert_eq!(made["provenance"]["add_reverse_edges"], true);
     let relations = made["edge_types"].as_array().unwrap().iter().map(|e| e["relation"].as_str().unwrap());
     assert_eq!(relations.collect::<Vec<_>>()[4..8], ["e4", "e5", "rev_e0", "rev_e1"]);
@@ -49,8 +54,7 @@ fn partitions_a_graph_of_several_types_with_reverse_edges() {
         assert!(book.windows(2).all(|w| (100..=170).contains(&(w[1] - w[0]))), "{node_type}");
     }
     let dir = root.path().join("partitions/fake-hetero/3-parts");
-    let verified = run(&["verify", dir.to_str().unwrap()]);
-    assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
+    assert_valid(&dir);
 }
 
 /// The parts by a method are those by its assignment, which the program reads in each format.
@@ -83,12 +87,10 @@ fn an_assignment_by_another_program_is_used_as_it_is() {
             }
         }
         let given = at(&format!("{name}-given"));
-        let output = run(&[&flags[..], &[&given, "--assignment", folder.to_str().unwrap()]].concat());
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let made = json_of(run(&[&flags[..], &[&given, "--assignment", folder.to_str().unwrap()]].concat()));
         assert_eq!(made["provenance"]["method"], "given");
         assert_eq!(made["provenance"]["balance"], serde_json::json!([]));
-        assert!(text(&run(&["verify", &given]).stdout).contains("all valid"));
+        assert_valid(Path::new(&given));
         let files = |dir: &str| {
             let mut files = contents(Path::new(dir));
             files.retain(|name, _| !name.ends_with(META_FILE));
@@ -120,14 +122,11 @@ fn reports_show_the_edges_between_parts() {
     let file = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
     let made = file("made.html");
     let flags = ["--dataset", "fake-hetero", "--avg-num-nodes", "400", "--root-dir", at, "--num-partitions", "3"];
-    let output = run(&[flags.as_slice(), &["--json", "--report", &made]].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let described: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let described = json_of(run(&[flags.as_slice(), &["--json", "--report", &made]].concat()));
     let dir = root.path().join("partitions/fake-hetero/3-parts");
     // The report of existing parts is the same.
     let info = file("info.html");
-    let output = run(&["info", dir.to_str().unwrap(), "--report", &info]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(run(&["info", dir.to_str().unwrap(), "--report", &info]));
     let page = std::fs::read_to_string(&made).unwrap();
     assert_eq!(page, std::fs::read_to_string(&info).unwrap());
     let edges = cut_matrix(&dir).unwrap();
@@ -153,14 +152,11 @@ fn ranks_the_nodes_of_other_parts() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
     let flags = ["--dataset", "fake", "--avg-num-nodes", "500", "--root-dir", at, "--num-partitions", "2", "--json"];
-    let output = run(&[flags.as_slice(), &["--hotness", "presample", "--num-neighbors", "5,-1"]].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let made = json_of(run(&[flags.as_slice(), &["--hotness", "presample", "--num-neighbors", "5,-1"]].concat()));
     let rule = serde_json::json!({ "ranking": "presample", "num_neighbors": [5, -1], "batch_size": 1024 });
     assert_eq!((&made["provenance"]["hotness"], &made["node_types"][0]["has_hotness"]), (&rule, &true.into()));
     let dir = root.path().join("partitions/fake/2-parts");
-    let verified = run(&["verify", dir.to_str().unwrap()]);
-    assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
+    assert_valid(&dir);
     let part = Part::open(&dir, DiskPartId(1), true).unwrap();
     let hot = part.nodes(NodeTypeId(0)).hot.as_ref().unwrap();
     let owned = part.owned(NodeTypeId(0));
@@ -184,9 +180,7 @@ fn holds_out_edges_of_a_generated_graph_whose_edges_carry_something() {
     let at = root.path().to_str().unwrap();
     let flags = ["--dataset", "fake", "--avg-num-nodes", "500", "--root-dir", at, "--num-partitions", "2", "--json"];
     let more = ["--hold-out-edges", "0.1,0.2", "--edge-attributes", "--add-reverse-edges"];
-    let output = run(&[flags.as_slice(), &more].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let made = json_of(run(&[flags.as_slice(), &more].concat()));
     assert_eq!(made["provenance"]["hold_out_edges"], serde_json::json!([0.1, 0.2]));
     let [edges, reverse] = &made["edge_types"].as_array().unwrap()[..] else { panic!("{made}") };
     let held_out: Vec<u64> = edges["held_out"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
@@ -199,8 +193,7 @@ fn holds_out_edges_of_a_generated_graph_whose_edges_carry_something() {
     );
     assert_eq!(made["node_types"][0]["has_times"], true);
     let dir = root.path().join("partitions/fake/2-parts");
-    let verified = run(&["verify", dir.to_str().unwrap()]);
-    assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
+    assert_valid(&dir);
     fails(&[flags.as_slice(), &["--hold-out-edges", "0.5,0.6"]].concat(), 2, "leaves none to train on");
 }
 
@@ -236,17 +229,14 @@ fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
     );
     let meta = Meta::read(&dir).unwrap();
     assert_eq!((meta.edge_types[0].num_edges, meta.node_types[0].split_sizes), (5, [1, 0, 2]));
-    let verified = run(&["verify", dir.to_str().unwrap()]);
-    assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
+    assert_valid(&dir);
 
     let output = run(&[flags.as_slice(), &["--overlap", "allow", "--overwrite", "--json"]].concat());
     let stderr = text(&output.stderr);
     assert!(output.status.success() && stderr.contains("warning: allowed overlaps"), "{stderr}");
     let made: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(made["provenance"]["overlap"], "allow");
-    let verified = run(&["verify", dir.to_str().unwrap(), "--json"]);
-    assert!(verified.status.success(), "{}", text(&verified.stderr));
-    let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let report = json_of(run(&["verify", dir.to_str().unwrap(), "--json"]));
     assert_eq!(report["overlaps"]["edge_types"][0]["in_train"], serde_json::json!([1, 0]));
     assert!(text(&run(&["info", dir.to_str().unwrap()]).stdout).contains("overlaps of splits are allowed"));
     // Parts of version 1, which has no digest, may be older than the check of overlaps and then do not allow any.
@@ -267,9 +257,7 @@ fn the_latest_edges_are_held_out_with_their_times() {
     let flags = ["--dataset", "fake", "--avg-num-nodes", "300", "--root-dir", at, "--num-partitions", "2", "--json"];
     let latest = ["--hold-out-edges", "latest:0.1,0.1"];
     fails(&[flags.as_slice(), &latest].concat(), 1, "edge type node__to__node has no times");
-    let output = run(&[flags.as_slice(), &latest, &["--edge-attributes"]].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let made = json_of(run(&[flags.as_slice(), &latest, &["--edge-attributes"]].concat()));
     assert_eq!(made["provenance"]["hold_out_choice"], "latest");
     assert_eq!(made["edge_types"][0]["held_out_has_times"], true);
     let dir = root.path().join("partitions/fake/2-parts");
@@ -289,8 +277,7 @@ fn the_latest_edges_are_held_out_with_their_times() {
 fn partitions_a_generated_graph_and_describes_it() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
-    let output = run(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "3", "--to-undirected", "--json"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = succeeded(run(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "3", "--to-undirected", "--json"]));
     let made: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(made["provenance"]["to_undirected"], true);
     assert_eq!(made["num_parts"], 3);
@@ -305,13 +292,11 @@ fn partitions_a_generated_graph_and_describes_it() {
 
     let dir = root.path().join("partitions/fake/3-parts");
     let dir = dir.to_str().unwrap();
-    let verified = run(&["verify", dir, "--json"]);
-    assert!(verified.status.success(), "{}", text(&verified.stderr));
-    let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let verified = json_of(run(&["verify", dir, "--json"]));
     assert_eq!(verified["bytes"], made["bytes"]);
-    assert!(text(&run(&["verify", dir]).stdout).contains("all valid"));
+    assert_valid(Path::new(dir));
 
-    let mut told: Value = serde_json::from_slice(&run(&["info", dir, "--json"]).stdout).unwrap();
+    let mut told = json_of(run(&["info", dir, "--json"]));
     told["seconds"] = made["seconds"].clone();
     told["peak_memory_bytes"] = made["peak_memory_bytes"].clone();
     told["peak_anonymous_bytes"] = made["peak_anonymous_bytes"].clone();
@@ -327,13 +312,12 @@ fn features_are_stored_in_the_type_that_is_asked_for() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
     let hetero = ["--dataset", "fake-hetero", "--root-dir", at, "--num-partitions", "2", "--avg-num-nodes", "200"];
-    let output = run(&[&hetero[..], &["--feature_dtype", "f16,v1=int8"]].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeded(run(&[&hetero[..], &["--feature_dtype", "f16,v1=int8"]].concat()));
     let dir = root.path().join("partitions/fake-hetero/2-parts");
     let meta = Meta::read(&dir).unwrap();
     let dtypes: Vec<FeatureDtype> = meta.node_types.iter().map(|t| t.feature_dtype).collect();
     assert_eq!(dtypes, [FeatureDtype::F16, FeatureDtype::Int8, FeatureDtype::F32]);
-    assert!(text(&run(&["verify", dir.to_str().unwrap()]).stdout).contains("all valid"));
+    assert_valid(&dir);
     let (shape, _) = map_npy::<u8>(&dir.join("part_0/nodes/v1/features.npy")).unwrap();
     assert_eq!(shape[1], 4 + meta.node_types[1].feature_dim);
     for (dtypes, status, why) in [
@@ -362,12 +346,10 @@ fn the_spelling_of_pyg_and_any_number_of_threads_give_the_same_bytes() {
         let pyg = pyg.to_str().unwrap();
         let sizes = ["--avg-num-nodes", "3000", "--num-channels", "5", "--method", method, "--seed", "3"];
         let first = ["--dataset", "fake", "--root-dir", ours, "--num-partitions", "4"];
-        let output = program(&[&first[..], &sizes].concat()).env("RAYON_NUM_THREADS", "1").output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        let output = succeeded(program(&[&first[..], &sizes].concat()).env("RAYON_NUM_THREADS", "1").output().unwrap());
         let sizes = ["--avg_num_nodes", "3000", "--num_channels", "5", "--method", method, "--seed", "3"];
         let second = ["--dataset", "fake", "--root_dir", pyg, "--num_partitions", "4"];
-        let output = program(&[&second[..], &sizes].concat()).env("RAYON_NUM_THREADS", "4").output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        succeeded(program(&[&second[..], &sizes].concat()).env("RAYON_NUM_THREADS", "4").output().unwrap());
         assert!(contents(Path::new(ours)) == contents(Path::new(pyg)), "{method}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::table_files::{Folder, arrays, contents};
 use crate::table_transforms::{TRANSFORMED, features};
 use crate::tables::{write_parquet, write_splits};
-use edgecut_testing::assert_has;
+use edgecut_testing::{assert_has, succeeded};
 use edgecut_graph::{DiskPartId, Part, map_npy};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -135,8 +135,7 @@ fn features_are_only_built_from_the_tables_of_the_parts() {
     let folder = Folder::new();
     write_transformed(&folder);
     folder.made("whole", &[]);
-    let output = folder.run("deferred", &["--defer-features"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(folder.run("deferred", &["--defer-features"]));
     let fails = |out: &str, part: u32, why: &str| {
         let output = features_of_part(&folder, out, part, &[]);
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,8 @@
 //! Splits of tables by time and by group, splits of arrays without masks, and nodes without labels in splits.
 
+use crate::graphs::json_of;
 use crate::table_files::Folder;
-use edgecut_testing::assert_has;
+use edgecut_testing::{assert_has, succeeded};
 use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, EdgeTypeId, Meta, Part, Split, map_npy, write_npy};
 use parquet::basic::Compression;
@@ -352,13 +353,10 @@ fn arrays_without_masks_are_divided_by_a_flag() {
         ("given", "0.6,0.2,0.2,7", &["--seed", "8"]),
         ("time", "by-time:0.6,0.2,0.2", &[]),
     ] {
-        let output = run(out, &[&["--split-nodes", flag], more].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let made = json_of(run(out, &[&["--split-nodes", flag], more].concat()));
         assert_eq!(made["node_types"][0]["split_sizes"], json!([18, 6, 6]), "{out}");
         edgecut_partition::verify(&folder.path(out)).unwrap();
-        let planned = run("unused", &["--split-nodes", flag, "--plan"]);
-        assert!(planned.status.success(), "{}", String::from_utf8_lossy(&planned.stderr));
+        succeeded(run("unused", &["--split-nodes", flag, "--plan"]));
     }
     // The last nodes are the earliest.
     assert_eq!(

@@ -3,7 +3,7 @@
 use crate::corruption::edit_meta;
 use crate::table_cases::features_of_part;
 use crate::table_files::{Folder, arrays, contents};
-use edgecut_testing::assert_has;
+use edgecut_testing::{assert_has, succeeded};
 use edgecut_graph::map_npy;
 use serde_json::{Value, json};
 
@@ -136,13 +136,11 @@ fn all_files_of_a_column_have_vectors_of_one_length() {
     assert_eq!(features(&folder, "whole"), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]);
     // A text of -1 is a missing label, as the number is.
     assert_eq!(made["node_types"][0]["num_classes"], 2);
-    let output = folder.run("deferred", &["--on-bad-rows", "drop", "--defer-features"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(folder.run("deferred", &["--on-bad-rows", "drop", "--defer-features"]));
     // A run that was killed has left a file.
     folder.write("deferred/part_0/nodes/item/features.partial", "half of it");
     for part in 0..2 {
-        let output = features_of_part(&folder, "deferred", part, &["--on-bad-rows", "drop"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        succeeded(features_of_part(&folder, "deferred", part, &["--on-bad-rows", "drop"]));
     }
     assert!(arrays(&folder.path("whole")) == arrays(&folder.path("deferred")));
     assert!(!folder.path("deferred/part_0/nodes/item/features.partial").exists());

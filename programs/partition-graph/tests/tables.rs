@@ -2,6 +2,7 @@
 
 use crate::table_files::{Folder, arrays, contents};
 use crate::table_labels::rows_of;
+use edgecut_testing::succeeded;
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
@@ -183,8 +184,7 @@ fn arrays_csv_and_parquet_make_the_same_parts() {
     let method = ["--method", "metis", "--num-partitions", "3"];
     let mut program = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
     program.args(["--dataset", "graph", "--dataset-dir"]).arg(folder.path("arrays")).args(method);
-    let output = program.arg("--output-dir").arg(folder.path("from-arrays")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = succeeded(program.arg("--output-dir").arg(folder.path("from-arrays")).output().unwrap());
     let expected = arrays(&folder.path("from-arrays"));
     assert!(expected.contains_key("part_2/edges/author__writes__paper/weights.npy"));
     for format in ["csv", "parquet"] {
@@ -273,8 +273,7 @@ fn the_number_of_threads_does_not_matter() {
     write_csv(&folder);
     let outputs = ["1", "2", "5"].map(|threads| {
         let mut command = folder.command("csv.json", threads, &["--seed", "3"]);
-        let output = command.env("RAYON_NUM_THREADS", threads).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        succeeded(command.env("RAYON_NUM_THREADS", threads).output().unwrap());
         contents(&folder.path(threads))
     });
     assert!(outputs[0] == outputs[1] && outputs[0] == outputs[2]);

@@ -4,6 +4,7 @@
 use crate::table_files::{Folder, contents};
 use crate::update_rules::fails;
 use crate::updates::{assert_like_all, partition, program, update, updated, write_assignment};
+use edgecut_testing::succeeded;
 use edgecut_graph::Meta;
 use edgecut_graph::rng::CounterRng;
 use serde_json::{Value, json};
@@ -191,8 +192,7 @@ fn check_kinds(more: &[&str], seed: u64) {
     let given = [&given[..], &[assignment.to_str().unwrap()], more].concat();
     let mut command = program();
     command.args(["--dataset", "graph", "--conf"]).arg(folder.path("all.json"));
-    let output = command.arg("--output-dir").arg(folder.path("all-parts")).args(given).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(command.arg("--output-dir").arg(folder.path("all-parts")).args(given).output().unwrap());
     assert_like_all(&folder, "parts", "all-parts", &more.join(" "));
     let meta = Meta::read(&folder.path("parts")).unwrap();
     let of_all = Meta::read(&folder.path("all-parts")).unwrap();
@@ -255,8 +255,7 @@ fn a_table_has_all_of_several_labels_or_none() {
 fn generated_parts(folder: &Folder, more: &[&str]) {
     let mut command = program();
     command.args(["--dataset", "fake", "--output-dir"]).arg(folder.path("parts")).args(more);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(command.output().unwrap());
     folder.write("gone.csv", "id\n7\n");
     folder.write("e.csv", "s,d\n1,2\n");
     let conf = json!({
@@ -284,8 +283,7 @@ fn the_memory_of_an_update_is_that_of_a_part() {
     let bytes: u64 = features.map(|file| std::fs::metadata(folder.path(&file)).unwrap().len()).sum();
     assert!(bytes > 80_000_000, "{bytes}");
     // In units of 1024 bytes, of memory that is not mapped from files.
-    let output = update_with_limit(&folder, "-d 56000");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(update_with_limit(&folder, "-d 56000"));
     assert_eq!(Meta::read(&folder.path("parts")).unwrap().node_types[0].book.num_nodes(), 79_999);
 }
 
@@ -311,8 +309,7 @@ fn a_process_that_dies_between_parts_leaves_the_old_parts() {
     let partial = partial_parts(&folder).expect("the folder of the process that died");
     assert!(folder.path(&partial).join("part_0/nodes/node/features.npy").exists());
     assert!(folder.path(&partial).join("part_1").exists());
-    let output = update(&folder, "parts", "new.json", &[]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(update(&folder, "parts", "new.json", &[]));
     assert!(contents(&folder.path("parts")) != before);
     assert_eq!(partial_parts(&folder), None);
 }

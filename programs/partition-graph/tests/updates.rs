@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::table_files::{Folder, contents};
-use edgecut_testing::assert_has;
+use edgecut_testing::{assert_has, succeeded};
 use arrow_array::{ArrayRef, Float64Array, StringArray};
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{EdgeTypeMeta, Meta, TypeDigests};
@@ -301,15 +301,13 @@ pub(crate) fn updated(folder: &Folder, parts: &str, conf: &str, more: &[&str]) -
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let verified = program().arg("verify").arg(results["path"].as_str().unwrap()).output().unwrap();
-    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    succeeded(program().arg("verify").arg(results["path"].as_str().unwrap()).output().unwrap());
     results
 }
 
 /// Partitions a configuration, which must succeed.
 pub(crate) fn partition(folder: &Folder, conf: &str, out: &str, more: &[&str]) {
-    let output = folder.command(conf, out, more).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(folder.command(conf, out, more).output().unwrap());
 }
 
 /// Writes the part of each node of the parts `out`, in the order of original ids, as `--assignment` reads it.
@@ -382,8 +380,7 @@ fn check(mut ids: Ids, parts: &str, removes: bool, seed: u64) {
     let more = ["--num-partitions", parts, "--transforms", transforms.to_str().unwrap(), "--assignment"];
     let mut command = program();
     command.args(["--dataset", "graph", "--conf"]).arg(folder.path("all.json"));
-    let output = command.arg("--output-dir").arg(folder.path("all-parts")).args(more).arg(assignment).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(command.arg("--output-dir").arg(folder.path("all-parts")).args(more).arg(assignment).output().unwrap());
     assert_like_all(&folder, "parts", "all-parts", &name);
 }
 
@@ -480,8 +477,7 @@ fn check_edges(more: &[&str]) {
         .arg("--conf")
         .arg(folder.path("graph.json"));
     command.arg("--output-dir").arg(folder.path("all")).arg("--assignment").arg(assignment);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeded(command.output().unwrap());
     assert_like_all(&folder, "parts", "all", &more.join(" "));
 }
 

@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_testing::free_port;
-use programs::{Folder, Process, assert_error, end, fake_parts, rank, run, stderr, train};
+use programs::{Folder, Process, assert_error, end, fake_parts, rank, run, stderr, train, succeeded};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -17,8 +17,7 @@ fn trained(parts: &Path, flags: &[&str]) -> (Vec<serde_json::Value>, Vec<u8>) {
     let mut command = train("node", parts);
     command.args(["--num-epochs", "2", "--num-neighbors", "5,5", "--batch-size", "64", "--json"]);
     command.arg("--save-model").arg(&model).arg("--metrics").arg(&metrics).args(flags);
-    let output = run(&mut command);
-    assert!(output.status.success(), "{}", stderr(&output));
+    succeeded(run(&mut command));
     let text = std::fs::read_to_string(&metrics).expect("metrics");
     let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
     let scores = lines

@@ -3,10 +3,7 @@
 use crate::programs;
 
 use edgecut_testing::{assert_has, Need, free_port, skip};
-use programs::{
-    ENDS_WITHIN, Folder, Process, TRAIN, assert_error, end, error_of, node, num_checkpoints, parts, run, send, stderr,
-    train_or_evaluate, unplace, wait_until,
-};
+use programs::{ENDS_WITHIN, Folder, Process, TRAIN, assert_error, end, error_of, node, num_checkpoints, parts, run, send, stderr, train_or_evaluate, unplace, wait_until, succeeded};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -25,8 +22,7 @@ fn start(parts: &Path, variables: Variables<'_>) -> Process {
 fn trains(parts: &Path, ranks: &[Variables<'_>]) {
     let children: Vec<Process> = ranks.iter().map(|variables| start(parts, variables)).collect();
     for child in children {
-        let output = end(child);
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(end(child));
     }
 }
 
@@ -221,8 +217,7 @@ fn a_shell_in_a_batch_job_starts_its_own_ranks() {
     for shell in shells {
         let mut command = node(&parts.path);
         command.args(["--nproc-per-node", "2", "--num-epochs", "1"]).envs(shell.iter().copied());
-        let output = run(&mut command);
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(run(&mut command));
     }
 }
 
@@ -375,8 +370,7 @@ fn flags_win_over_any_launcher() {
     let others = [("RANK", "7"), ("WORLD_SIZE", "9"), ("OMPI_COMM_WORLD_RANK", "3"), ("MASTER_PORT", port.as_str())];
     let mut command = node(&parts.path);
     command.args(["--num-nodes", "1", "--nproc-per-node", "2", "--num-epochs", "1"]).envs(others);
-    let output = run(&mut command);
-    assert!(output.status.success(), "{}", stderr(&output));
+    succeeded(run(&mut command));
 }
 
 #[test]
@@ -419,8 +413,7 @@ fn threads_are_limited_by_flags_alone() {
         let train = |flags: &[&str]| {
             let mut command = node(&parts.path);
             command.args(["--num-epochs", "1", "--model", kind]).args(flags).arg(&model);
-            let output = train_or_evaluate(command.env("MATMUL_NUM_THREADS", "many"));
-            assert!(output.status.success(), "{}", stderr(&output));
+            let output = succeeded(train_or_evaluate(command.env("MATMUL_NUM_THREADS", "many")));
             assert!(!stderr(&output).contains("MATMUL_NUM_THREADS"), "{}", stderr(&output));
         };
         train(&["--save-model"]);

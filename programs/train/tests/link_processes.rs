@@ -332,8 +332,7 @@ fn training_on_all_edges_keeps_the_model_of_the_last_epoch() {
     let whole = programs::parts(2, 6);
     let Scratch { folder: _folder, model, out } = scratch();
     let flags = ["--hold-out-edges", "0", "--num-epochs", "3", "--num-neighbors", "3", "--json", "--save-model"];
-    let output = link(&whole.path, 2, &[&flags[..], &[text(&model)]].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(link(&whole.path, 2, &[&flags[..], &[text(&model)]].concat()));
     let note = "training uses all edges: there is no validation, and the model of epoch 3, the last one, is kept";
     assert!(stderr(&output).contains(note), "{}", stderr(&output));
     let result = json_of(&output);
@@ -349,8 +348,7 @@ fn training_on_all_edges_keeps_the_model_of_the_last_epoch() {
     again.args(["link", "--json", "--config"]).arg(config);
     assert_eq!(json_of(run(&mut again)), result, "the file has all flags of the run");
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "3"];
-    let output = predict(&whole.path, &model, &out, &top);
-    assert!(output.status.success(), "{}", stderr(&output));
+    succeeded(predict(&whole.path, &model, &out, &top));
 }
 
 #[test]

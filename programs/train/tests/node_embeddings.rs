@@ -11,10 +11,7 @@ use edgecut_graph::HoldOut;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::rng::CounterRng;
 use edgecut_tables::{TableOptions, read_tables};
-use programs::{
-    Folder, Scratch, TRAIN, assert_close, assert_error, assert_same, json_of, number_of, predict, predicted, run,
-    scratch, stderr, train_or_evaluate, trained, unplace, written_by,
-};
+use programs::{Folder, Scratch, TRAIN, assert_close, assert_error, assert_same, json_of, number_of, predict, predicted, run, scratch, stderr, train_or_evaluate, trained, unplace, written_by, succeeded};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -30,8 +27,7 @@ fn rows_of_users(parts: &Path, model: &Path, processes: usize, flags: &[&str]) -
     let out = folder.join("out");
     let nproc = processes.to_string();
     let of_users = ["--output", "embedding", "--node-type", "user", "--format", "csv", "--nproc-per-node", &nproc];
-    let output = predict(parts, model, &out, &[&of_users[..], flags].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(predict(parts, model, &out, &[&of_users[..], flags].concat()));
     let rows = read_rows(&out, "predictions", "csv", processes);
     (rows.iter().map(|row| (id_of(row), row.2.clone())).collect(), stderr(&output))
 }
@@ -129,8 +125,7 @@ fn shuffled_tables_find_the_rows_of_a_saved_model_by_their_ids() {
         let next = shop.path("next");
         let flags = ["--init-from", model.to_str().expect("UTF-8"), "--freeze", "embeddings", "--nproc-per-node", "2"];
         let save = ["--save-model", next.to_str().expect("UTF-8")];
-        let output = start("node", &shop.path("shuffled"), &[&flags[..], &save].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = succeeded(start("node", &shop.path("shuffled"), &[&flags[..], &save].concat()));
         assert_eq!(match_of(&stderr(&output)).as_deref(), Some(known));
         let (found, text) = rows_of_users(&shop.path("parts"), &next, 2, &["--layer", "0"]);
         assert!(found == expected, "the model of the shuffled users on the first ones");
@@ -174,8 +169,7 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
     }
     // In a training new users begin as in a training of their own, which depends on the seed.
     let flags = ["--init-from", model.to_str().expect("UTF-8"), "--num-epochs", "1"];
-    let output = start("node", &shop.path("changed"), &flags);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(start("node", &shop.path("changed"), &flags));
     let line = "the ids of the table: 50 nodes known, 6 new (start: random), 10 saved rows gone";
     assert_eq!(match_of(&stderr(&output)).as_deref(), Some(line));
     let text = model.to_str().expect("UTF-8");
@@ -283,8 +277,7 @@ fn new_users_start_from_the_neighbors_that_the_model_knows() {
     assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "starts depend on parts or processes");
     // A training from the model starts there too.
     let flags = ["--init-from", model.to_str().expect("UTF-8"), "--new-embeddings", "neighbors", "--num-epochs", "1"];
-    let output = start("node", &folder.join("3"), &flags);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(start("node", &folder.join("3"), &flags));
     assert!(match_of(&stderr(&output)).is_some_and(|line| line.contains("mean for 2 without known neighbors")));
     // A start of all edges would tell seeds of later edges.
     let times = ["--new-embeddings", "neighbors", "--time-attr", "edge_time"];
@@ -320,8 +313,7 @@ fn arrays_are_matched_by_row_number_and_with_another_number_of_nodes_only_if_ask
     assert!(same.status.success() && !stderr(&same).contains("embeddings of"), "{}", stderr(&same));
     let out = folder.join("larger");
     assert_error(&predict(&second.path, &model, &out, &logits[..2]), &["is for 300 nodes", "--new-embeddings mean"]);
-    let output = predict(&second.path, &model, &out, &[&logits[..], &["--new-embeddings", "zero"]].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(predict(&second.path, &model, &out, &[&logits[..], &["--new-embeddings", "zero"]].concat()));
     let line = "matched by row number: 300 nodes known, 20 new (start: zero), 0 saved rows gone";
     assert!(stderr(&output).contains(line), "{}", stderr(&output));
 }
@@ -388,8 +380,7 @@ fn types_with_features_can_have_embeddings_in_every_layout() {
         command.args(["--hidden-channels", "16", "--batch-size", "64", "--lr", "0.01", "--num-epochs", "4", "--json"]);
         command.args(["--nproc-per-node", "2", "--save-model"]).arg(&model);
         unplace(&mut command);
-        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = succeeded(run(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
         let mut expected: Option<Vec<f32>> = None;
         let items = ["--output", "embedding", "--node-type", "item", "--format", "csv"];
         // With 1, fewer, as many and more processes than parts.
@@ -476,8 +467,7 @@ fn a_recommender_with_features_and_embeddings_finds_more_than_one_with_features_
             .arg(&model)
             .args(flags);
         unplace(&mut command);
-        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = succeeded(run(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
         let lists = ["--output", "top-k", "--sources", "all", "--top-k", "20", "--exclude-known", "train"];
         let result = predicted(&parts, &model, &folder.join("out"), &lists);
         let recall_of = |name: &str| result[name]["recall"].as_f64().expect("a number");

@@ -6,7 +6,7 @@ use crate::predict_tables::{NUM_USERS, partition_tables, user, write_tables_of};
 use crate::programs;
 
 use edgecut_testing::{assert_has, BUCKET, S3Server, free_port};
-use programs::{Folder, Process, assert_same, end, error_of, fake_parts, json_of, program, run, stderr, text, trained, typed_parts, wait_until, assert_error};
+use programs::{Folder, Process, assert_same, end, error_of, fake_parts, json_of, program, run, stderr, text, trained, typed_parts, wait_until, assert_error, succeeded};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -98,14 +98,12 @@ fn trainings_and_predictions_with_a_store_are_those_with_files() {
     let mut words = vec!["predict", "--dataset-root-dir", &parts_url, "--nproc-per-node", "2", "--format", "csv"];
     let stored_out = url("run/out");
     words.extend(["--load-model", &stored_model, "--out", &stored_out]);
-    let made = run(&mut train(&server, &folder.join("third cache"), &words));
-    assert!(made.status.success(), "{}", stderr(&made));
+    let made = succeeded(run(&mut train(&server, &folder.join("third cache"), &words)));
     assert_has(String::from_utf8(made.stdout).expect("UTF-8"), &[&format!(" nodes in {stored_out}, computed in")]);
     let out = folder.text("out");
     let of_files =
         ["predict", "--dataset-root-dir", local_parts, "--nproc-per-node", "2", "--format", "csv", "--load-model"];
-    let made = run(program().args(of_files).args([&model, "--out", &out]));
-    assert!(made.status.success(), "{}", stderr(&made));
+    succeeded(run(program().args(of_files).args([&model, "--out", &out])));
     let mut number = 0;
     for entry in std::fs::read_dir(&out).expect("the predictions") {
         let path = entry.expect("an entry").path();

@@ -12,10 +12,7 @@ use edgecut_graph::{
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
-use programs::{
-    Folder, Parts, Scratch, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, program,
-    scratch, stderr, succeeded, trained, typed_link_parts, written_by,
-};
+use programs::{Folder, Parts, Scratch, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, program, scratch, succeeded, trained, typed_link_parts, written_by};
 use safetensors::SafeTensors;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -354,8 +351,7 @@ fn planted_tastes_are_recommended_better_than_popular_items() {
     command.args(["--loss", "softmax", "--shared-negatives", "--num-negatives", "60", "--in-batch-negatives"]);
     command.args(["--log-q-correction", "--num-epochs", "15", "--lr", "0.02", "--dropout", "0"]);
     command.args(["--eval-negatives", "10"]);
-    let output = programs::run(command.arg("--save-model").arg(&model));
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(programs::run(command.arg("--save-model").arg(&model)));
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "10", "--exclude-known", "train"];
     let result = predicted(&parts.path, &model, &out, &top);
     for metric in ["recall", "ndcg", "map", "hit_rate", "coverage"] {

@@ -358,8 +358,7 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
         let mut command = programs::train("sample", &folder.join("parts"));
         command.args(["--seed-type", "user", "--nproc-per-node", "2", "--out"]).arg(folder.join(name));
         command.arg("--seeds").arg(folder.join(seeds[0])).args(&seeds[1..]);
-        let output = run(&mut command);
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(run(&mut command));
         batches.push(std::fs::read(folder.join(name).join("batch_00000.npz")).expect("a batch"));
     }
     assert!(batches[0] == batches[1]);

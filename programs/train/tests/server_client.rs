@@ -8,7 +8,7 @@ use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{GivenNegatives, HoldOut, Meta};
 use edgecut_testing::{Need, free_port, skip};
-use programs::{Process, Scratch, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, scratch, start_training, stderr, train, typed_parts, unplace, assert_error};
+use programs::{Process, Scratch, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, scratch, start_training, stderr, train, typed_parts, unplace, assert_error, succeeded};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
@@ -43,8 +43,7 @@ fn client(subcommand: &str, servers: &str) -> Command {
 }
 
 fn result(mut command: Command, flags: &[&str]) -> Value {
-    let output = run(command.args(flags).arg("--json"));
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(run(command.args(flags).arg("--json")));
     serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
 }
 

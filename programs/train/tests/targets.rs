@@ -3,10 +3,7 @@
 use crate::programs;
 
 use edgecut_graph::{Dataset, TargetKind, Targets, map_npy};
-use programs::{
-    Folder, assert_error, entry, error_of, fake_parts, json_of, metrics_lines, node, number_of, predict, predicted,
-    program, random_graph, run, stderr, succeeded, train_or_evaluate, trained, written_by,
-};
+use programs::{Folder, assert_error, entry, error_of, fake_parts, json_of, metrics_lines, node, number_of, predict, predicted, program, random_graph, run, stderr, succeeded, train_or_evaluate, trained, written_by};
 use serde_json::Value;
 use std::path::Path;
 
@@ -48,8 +45,7 @@ fn round_trip(parts: &Path, folder: &Path, model_flags: &[&str], flags: &[&str])
     if let Some(metric) = result["metric"].as_str() {
         evaluation.args(["--metric", metric]);
     }
-    let evaluated = train_or_evaluate(&evaluation);
-    assert!(evaluated.status.success(), "{}", stderr(&evaluated));
+    let evaluated = succeeded(train_or_evaluate(&evaluation));
     let evaluated: Value = serde_json::from_slice(&evaluated.stdout).expect("a result");
     for score in ["valid_metric", "test_metric"] {
         assert!((number_of(&evaluated, score) - number_of(&result, score)).abs() < 1e-5, "{evaluated} {result}");
@@ -155,10 +151,8 @@ fn checkpoints_are_those_of_a_loss() {
         command.args(["--num-epochs", "4", "--json", "--checkpoint-dir"]).arg(folder.join("state")).args(flags);
         run(&mut command)
     };
-    let first = with(&["--loss", "huber"]);
-    assert!(first.status.success(), "{}", stderr(&first));
-    let longer = with(&["--loss", "huber", "--metric", "mae", "--resume", "--num-epochs", "6"]);
-    assert!(longer.status.success(), "{}", stderr(&longer));
+    succeeded(with(&["--loss", "huber"]));
+    let longer = succeeded(with(&["--loss", "huber", "--metric", "mae", "--resume", "--num-epochs", "6"]));
     let whole = run(node(&parts.path).args(["--loss", "huber", "--num-epochs", "6", "--json"]));
     assert_eq!(longer.stdout, whole.stdout);
     let other = with(&["--loss", "huber:delta=2", "--resume"]);

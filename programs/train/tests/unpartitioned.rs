@@ -5,10 +5,7 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
 use edgecut_testing::{free_port, assert_has};
-use programs::{
-    Parts, Process, assert_error, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr,
-    train, written_by,
-};
+use programs::{Parts, Process, assert_error, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr, train, written_by, succeeded};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -51,8 +48,7 @@ fn graph() -> Dataset {
 }
 
 fn succeed(command: &mut Command) -> Output {
-    let output = run(command);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(run(command));
     output
 }
 
@@ -108,8 +104,7 @@ fn processes_that_a_launcher_has_started_share_it_too() {
         Process::start(command.env("MASTER_PORT", &port))
     };
     for child in [start("1", &[]), start("0", &[])] {
-        let output = end(child);
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(end(child));
     }
     for child in [start("1", &["--to-undirected"]), start("0", &[])] {
         assert_error(&end(child), &["--to-undirected is true on rank 1, but false on rank 0"]);

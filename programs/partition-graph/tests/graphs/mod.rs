@@ -7,10 +7,13 @@ use edgecut_graph::{
     NO_SPLIT, NodeData, NodeTypeId, Splits, TargetKind, Targets, TextArray,
 };
 use edgecut_partition::Method;
+use edgecut_testing::succeeded;
 use half::f16;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use serde_json::Value;
 use std::path::Path;
+use std::process::Output;
 
 /// All methods of partitioning.
 pub(crate) const METHODS: [Method; 5] = [
@@ -269,6 +272,12 @@ pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 /// Returns the output of a program.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Returns what a program, which must have succeeded, has printed with `--json`.
+#[track_caller]
+pub(crate) fn json_of(output: Output) -> Value {
+    serde_json::from_slice(&succeeded(output).stdout).unwrap()
 }
 
 /// Returns the names in `dir`, sorted.

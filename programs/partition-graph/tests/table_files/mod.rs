@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 pub(crate) use crate::graphs::contents;
+use edgecut_testing::succeeded;
 use arrow_array::{ArrayRef, RecordBatch};
 use edgecut_graph::{Meta, NpyElement, map_npy};
 use flate2::Compression as Level;
@@ -80,8 +81,7 @@ impl Folder {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{stderr}");
         let verified = Command::new(env!("CARGO_BIN_EXE_partition-graph")).arg("verify").arg(self.path(out)).output();
-        let verified = verified.unwrap();
-        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+        succeeded(verified.unwrap());
         (serde_json::from_slice(&output.stdout).unwrap(), stderr)
     }
 

@@ -7,7 +7,7 @@ mod support;
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeLabelValues, EdgeLabels, EdgeTypeId, Features, HoldOut, NO_SPLIT};
 use edgecut_partition::Method;
-pub use edgecut_testing::{Process, unplace};
+pub use edgecut_testing::{Process, succeeded, unplace};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::borrow::Borrow;
@@ -239,13 +239,6 @@ pub fn program() -> Command {
     unplace(&mut command);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// Returns the output of a process that must have succeeded.
-#[track_caller]
-pub fn succeeded(output: Output) -> Output {
-    assert!(output.status.success(), "{}", stderr(&output));
-    output
 }
 
 /// Returns the result that a process has printed with `--json`.
