@@ -24,18 +24,20 @@ def run(parts, opened, end):
     return [rank.returncode for rank in ranks], errors
 
 
-@pytest.mark.parametrize("opened", [GRAPH, GRAPHS])
+# A store of whole graphs tells the end of its program in the same way as a store of a graph.
 @pytest.mark.parametrize(
-    ("end", "status", "reason"),
+    ("opened", "end", "status", "reason"),
     [
-        ("sys.exit(1)", 1, "exit status 1"),
-        ("sys.exit('no more data')", 1, "exit status 1"),
-        ("raise SystemExit(7)", 7, "exit status 7"),
-        ("with store:\n    sys.exit(3)", 3, "exit status 3"),
-        ("1 / 0", 1, "ZeroDivisionError"),
-        ("sys.last_value = ZeroDivisionError()\nsys.exit(3)", 3, "exit status 3"),
+        (GRAPH, "sys.exit(1)", 1, "exit status 1"),
+        (GRAPH, "sys.exit('no more data')", 1, "exit status 1"),
+        (GRAPHS, "raise SystemExit(7)", 7, "exit status 7"),
+        (GRAPH, "with store:\n    sys.exit(3)", 3, "exit status 3"),
+        (GRAPHS, "with store:\n    sys.exit(3)", 3, "exit status 3"),
+        (GRAPH, "1 / 0", 1, "ZeroDivisionError"),
+        (GRAPHS, "1 / 0", 1, "ZeroDivisionError"),
+        (GRAPH, "sys.last_value = ZeroDivisionError()\nsys.exit(3)", 3, "exit status 3"),
         # It ends the program by a signal.
-        ("raise KeyboardInterrupt", -2, "KeyboardInterrupt"),
+        (GRAPH, "raise KeyboardInterrupt", -2, "KeyboardInterrupt"),
     ],
 )
 def test_a_failed_program_fails_the_others(parts, opened, end, status, reason):
@@ -45,22 +47,22 @@ def test_a_failed_program_fails_the_others(parts, opened, end, status, reason):
 
 
 @pytest.mark.parametrize(
-    "end",
+    ("opened", "end"),
     [
-        "sys.exit()",
-        "with store:\n    sys.exit(0)",
-        "try:\n    sys.exit(1)\nexcept SystemExit:\n    pass",
+        (GRAPH, "sys.exit()"),
+        (GRAPHS, "with store:\n    sys.exit(0)"),
+        (GRAPH, "try:\n    sys.exit(1)\nexcept SystemExit:\n    pass"),
         # An interactive session goes on after an exception, and keeps it.
-        "import code\ncode.InteractiveInterpreter().runcode('1 / 0')\nassert sys.last_value",
-        "sys.ps1 = 'In: '\nsys.last_value = KeyboardInterrupt()",
+        (GRAPH, "import code\ncode.InteractiveInterpreter().runcode('1 / 0')\nassert sys.last_value"),
+        (GRAPHS, "sys.ps1 = 'In: '\nsys.last_value = KeyboardInterrupt()"),
         # A child process ends without an effect on the job of its parent.
-        "import os\nchild = os.fork()\nif child == 0:\n    sys.exit(5)\nassert os.waitpid(child, 0)[1] >> 8 == 5",
+        (GRAPH, "import os\nchild = os.fork()\nif child == 0:\n    sys.exit(5)\nassert os.waitpid(child, 0)[1] >> 8 == 5"),
+        (GRAPHS, "import os\nchild = os.fork()\nif child == 0:\n    sys.exit(5)\nassert os.waitpid(child, 0)[1] >> 8 == 5"),
     ],
 )
-def test_a_program_that_ends_well_leaves_the_job(parts, end):
-    for opened in (GRAPH, GRAPHS):
-        statuses, errors = run(parts, opened, end)
-        assert statuses == [0, 0] and "Error" not in errors[0], errors
+def test_a_program_that_ends_well_leaves_the_job(parts, opened, end):
+    statuses, errors = run(parts, opened, end)
+    assert statuses == [0, 0] and "Error" not in errors[0], errors
 
 
 def test_a_store_that_nothing_refers_to_stays_in_its_job(parts):
