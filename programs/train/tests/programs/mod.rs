@@ -241,6 +241,11 @@ pub fn program() -> Command {
     command
 }
 
+/// Runs `train` with a task and flags, which are words with spaces between them, on the parts in a folder.
+pub fn run_on(parts: &Path, words: &str) -> Output {
+    run(program().args(words.split_whitespace()).arg("--dataset-root-dir").arg(parts))
+}
+
 /// Returns the result that a process has printed with `--json`.
 #[track_caller]
 pub fn json_of(output: impl Borrow<Output>) -> Value {
