@@ -65,8 +65,7 @@ fn large_numbers_are_named_with_their_remedy() {
             vec![],
         ),
     ] {
-        folder.write("graph.json", conf(&features));
-        let (_, stderr) = folder.made(name, &["--add-reverse-edges"]);
+        let (_, stderr) = folder.with(&conf(&features)).made(name, &["--add-reverse-edges"]);
         assert_eq!(stderr.matches(LARGE).count(), usize::from(!expected.is_empty()), "{name}: {stderr}");
         for text in expected {
             assert!(stderr.contains(text), "{name}: {stderr}");
@@ -120,8 +119,7 @@ fn unknown_scales_are_refused() {
         (json!({"name": "date", "scale": true, "outputs": ["age", "hour"]}), "an output has the standard deviation 0"),
         (json!({"name": "date", "scales": true}), "scales: unknown key (did you mean scale?)"),
     ] {
-        folder.write("graph.json", conf(&json!([{"feature_col": "joined", "transform": transform}])));
-        assert_has(folder.fails(&[]), &[why]);
+        assert_has(folder.with(&conf(&json!([{"feature_col": "joined", "transform": transform}]))).fails(&[]), &[why]);
     }
 }
 
@@ -136,8 +134,7 @@ fn columns_of_ids_as_labels_are_pointed_out() {
         let label = json!({"task_type": "classification", "label_col": column, "split_pct": [1, 0, 0]});
         let mut of_column: Value = serde_json::from_str(&conf(&json!([]))).unwrap();
         of_column["nodes"][0]["labels"] = json!([label]);
-        folder.write("graph.json", of_column.to_string());
-        let (_, stderr) = folder.made(column, &["--add-reverse-edges"]);
+        let (_, stderr) = folder.with(&of_column).made(column, &["--add-reverse-edges"]);
         let note = "note: nodes[0], column joined: 21 different labels in 21 rows, each of which is a class";
         assert_eq!(stderr.contains(note), is_noted, "{stderr}");
     }
@@ -169,8 +166,7 @@ fn edges_in_one_direction_of_graphs_with_types_are_pointed_out_once() {
         let mut with_both: Value = serde_json::from_str(&conf(&json!([]))).unwrap();
         let to = json!({"relation": ["item", "to", "user"], "files": "to.csv", "source_id_col": "what", "dest_id_col": "who"});
         with_both["edges"].as_array_mut().unwrap().push(to);
-        folder.write("graph.json", with_both.to_string());
-        let (_, stderr) = folder.made(&format!("{num_recommended}"), &[]);
+        let (_, stderr) = folder.with(&with_both).made(&format!("{num_recommended}"), &[]);
         assert_eq!(stderr.contains(ONE_WAY), is_warned, "{stderr}");
     }
 }
@@ -193,8 +189,7 @@ fn labels_minus_one_are_counted() {
         let labels = json!([{"task_type": "classification", "label_col": "y"}]);
         let conf = json!({"edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s",
                                      "dest_id_col": "d", "labels": labels}]});
-        folder.write("graph.json", conf.to_string());
-        let (_, stderr) = folder.made(name, &[]);
+        let (_, stderr) = folder.with(&conf).made(name, &[]);
         assert!(stderr.contains(&format!("note: edges[0], column y: {counted}")), "{name}: {stderr}");
         let expected = warned.replace("and 3", if name == "votes" { "and 2" } else { "and 3" });
         let expected = format!("warning: edges[0], column y: {expected}");

@@ -115,8 +115,7 @@ fn both_directions_of_an_undirected_edge_have_its_id() {
     folder.write("edges.csv", rows.fold("s,t,n,payment\n".to_owned(), |text, row| text + &row));
     let table = json!({"relation": ["u", "pays", "u"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t",
         "edge_id_col": "payment", "features": [{"feature_col": "n"}]});
-    folder.write("graph.json", json!({"edges": [table]}).to_string());
-    folder.made("parts", &["--to-undirected"]);
+    folder.with(&json!({"edges": [table]})).made("parts", &["--to-undirected"]);
     assert_eq!(ids(&folder, "parts", 0), expected(2));
 }
 

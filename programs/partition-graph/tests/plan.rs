@@ -102,8 +102,7 @@ fn planned_for_impute(folder: &Folder, column: &str, impute: &str) -> u64 {
         "nodes": [{"node_type": "n", "node_id_col": "id", "files": "n.csv", "features": [feature]}],
         "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
     });
-    folder.write("graph.json", conf.to_string());
-    let output = succeeded(folder.run("none", &["--plan"]));
+    let output = succeeded(folder.with(&conf).run("none", &["--plan"]));
     planned_reading(&serde_json::from_slice(&output.stdout).unwrap())
 }
 

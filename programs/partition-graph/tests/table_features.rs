@@ -55,20 +55,20 @@ fn write(folder: &Folder) {
     folder.write("e.csv", "s,d\nk0,k1\nk1,k2\nk2,k3\nk3,k4\nk4,k5\nk5,k0\n");
 }
 
-/// Returns the configuration of a feature. The rows 0 to 2 train, row 3 is for validation and row 4 for tests.
-fn conf(feature: &Value, file: &str) -> String {
+/// Returns the configuration of features. The rows 0 to 2 train, row 3 is for validation and row 4 for tests.
+fn conf(features: &[Value], file: &str) -> String {
     let label =
         json!({"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.17, 0.17], "split_by": "day"});
     json!({
-        "nodes": [{"node_type": "n", "node_id_col": "id", "files": file, "features": [feature], "labels": [label]}],
+        "nodes": [{"node_type": "n", "node_id_col": "id", "files": file, "features": features, "labels": [label]}],
         "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
     })
     .to_string()
 }
 
-/// Checks that a feature is the same in all formats and numbers of parts, with a limit of memory and built later. Returns the
+/// Checks that features are the same in all formats and numbers of parts, with a limit of memory and built later. Returns the
 /// features of each row.
-fn features(folder: &Folder, name: &str, feature: &Value) -> Vec<Vec<f32>> {
+fn features(folder: &Folder, name: &str, features: &[Value]) -> Vec<Vec<f32>> {
     let scratch = folder.path("scratch");
     let mut found: Option<Vec<Vec<f32>>> = None;
     for parts in ["1", "3"] {
@@ -79,8 +79,7 @@ fn features(folder: &Folder, name: &str, feature: &Value) -> Vec<Vec<f32>> {
             ("limit", "n.parquet", vec!["--memory-limit", "512MiB", "--scratch-dir", scratch.to_str().unwrap()]),
         ] {
             let out = format!("{name}-{parts}-{run}");
-            folder.write("graph.json", conf(feature, file));
-            folder.made(&out, &[&["--num-partitions", parts][..], &more].concat());
+            folder.with(&conf(features, file)).made(&out, &[&["--num-partitions", parts][..], &more].concat());
             let files =
                 (arrays(&folder.path(&out)), std::fs::read_to_string(folder.path(&format!("{out}/transforms.json"))));
             let files = (files.0, files.1.unwrap());
@@ -113,15 +112,35 @@ fn assert_near(name: &str, found: &[Vec<f32>], expected: &[&[f64]]) {
     }
 }
 
+/// Checks features of a graph that has them all, and a last feature without expected values. Returns the last feature of each
+/// row.
+fn check(folder: &Folder, cases: &[(&str, Value, [&[f64]; NUM_ROWS])], last: Value) -> Vec<Vec<f32>> {
+    let mut all = Vec::new();
+    for (name, feature, _) in cases {
+        let mut named = feature.clone();
+        named["feature_name"] = (*name).into();
+        all.push(named);
+    }
+    all.push(last);
+    let mut rest = features(folder, "all", &all);
+    for (name, _, expected) in cases {
+        let of_case: Vec<Vec<f32>> = rest.iter_mut().map(|row| row.drain(..expected[0].len()).collect()).collect();
+        assert_near(name, &of_case, expected);
+    }
+    rest
+}
+
+/// Returns JSON with further keys.
+fn with(mut value: Value, more: Value) -> Value {
+    value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    value
+}
+
 #[test]
 fn missing_values_are_replaced_in_every_transform() {
     let folder = Folder::new();
     write(&folder);
     let x = |impute: &str| json!({"feature_col": "x", "impute": impute});
-    let with = |mut feature: Value, more: Value| {
-        feature.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        feature
-    };
     let color = |more: Value| {
         let transform = json!({"name": "to_categorical"});
         with(json!({"feature_col": "color", "missing_values": ["unknown", "?"], "transform": transform}), more)
@@ -204,11 +223,7 @@ fn missing_values_are_replaced_in_every_transform() {
             ],
         ),
     ];
-    for (name, feature, expected) in &cases {
-        assert_near(name, &features(&folder, name, feature), expected);
-    }
-    let rank = with(x("median"), json!({"transform": {"name": "rank_gauss"}}));
-    let found = features(&folder, "rank", &rank);
+    let found = check(&folder, &cases, with(x("median"), json!({"transform": {"name": "rank_gauss"}})));
     assert!(found[1][0] < found[2][0] && found[2][0] < found[3][0], "{found:?}");
 }
 
@@ -217,8 +232,8 @@ fn replacements_are_those_of_the_transforms_of_other_parts() {
     let folder = Folder::new();
     write(&folder);
     let feature = json!({"feature_col": "x", "impute": "mean", "indicator": true, "transform": {"name": "z_score"}});
-    folder.write("graph.json", conf(&feature, "n.csv"));
-    folder.made("old", &[]);
+    let features = [feature];
+    folder.with(&conf(&features, "n.csv")).made("old", &[]);
     let transforms = folder.path("old");
     let flags = ["--transforms", transforms.to_str().unwrap()];
     folder.write("n.csv", "id,x,y,day\nk0,,0,0\nk1,2.75,1,1\nk2,,0,2\nk3,100,1,3\nk4,,0,4\nk5,,1,5\n");
@@ -227,17 +242,15 @@ fn replacements_are_those_of_the_transforms_of_other_parts() {
     assert_eq!(found[..3], [[0.0, 1.0], [0.0, 0.0], [0.0, 1.0]]);
     // A feature with another replacement is another feature.
     for impute in [json!("median"), Value::Null] {
-        let mut other = feature.clone();
+        let mut other = features[0].clone();
         other["impute"] = impute.clone();
         other["indicator"] = json!(!impute.is_null());
-        folder.write("graph.json", conf(&other, "n.csv"));
-        assert_has(folder.fails(&flags), &["x (z_score, impute mean with an indicator)"]);
+        assert_has(folder.with(&conf(&[other], "n.csv")).fails(&flags), &["x (z_score, impute mean with an indicator)"]);
     }
     // Files that are damaged are refused.
     let saved = std::fs::read_to_string(transforms.join("transforms.json")).unwrap();
     folder.write("bad.json", saved.replace("2.75", "1e999"));
-    folder.write("graph.json", conf(&feature, "n.csv"));
-    folder.fails(&["--transforms", folder.path("bad.json").to_str().unwrap()]);
+    folder.with(&conf(&features, "n.csv")).fails(&["--transforms", folder.path("bad.json").to_str().unwrap()]);
 }
 
 #[test]
@@ -245,16 +258,16 @@ fn times_become_ages_and_parts_of_the_calendar() {
     let folder = Folder::new();
     write(&folder);
     let date = |more: Value| {
-        let mut transform = json!({"name": "date"});
-        transform.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        json!({"feature_col": "time", "impute": "none", "transform": transform})
+        json!({"feature_col": "time", "impute": "none", "transform": with(json!({"name": "date"}), more)})
     };
     let age: [&[f64]; NUM_ROWS] = [&[30.0], &[28.5], &[0.0], &[0.0], &[29.791_667], &[0.0]];
     // 2020-01-01 is a Wednesday.
     let calendar = json!({"outputs": ["age", "hour", "weekday", "day", "month", "year"], "unit": "hours",
         "reference": "2020-01-02"});
-    for (name, feature, expected) in [
+    let cases = [
         ("age", date(json!({})), age),
+        // Numbers since 1970 are the same times.
+        ("epoch", with(date(json!({"epoch": "s"})), json!({"feature_col": "seconds"})), age),
         (
             "scaled",
             date(json!({"scale": true})),
@@ -284,18 +297,10 @@ fn times_become_ages_and_parts_of_the_calendar() {
                 &[0.0; 4],
             ],
         ),
-    ] {
-        assert_near(name, &features(&folder, name, &feature), &expected);
-    }
-    // Numbers since 1970 are the same times.
-    let mut seconds = date(json!({"epoch": "s"}));
-    seconds["feature_col"] = json!("seconds");
-    assert_near("epoch", &features(&folder, "epoch", &seconds), &age);
-    // A missing time can be a date, and a column of times is a feature at the same time.
-    let mut filled = date(json!({"outputs": ["day"]}));
-    filled["impute"] = json!("constant");
-    filled["fill_value"] = json!("2020-05-07");
-    let found = features(&folder, "filled", &filled);
+    ];
+    // A missing time can be a date.
+    let filled = with(date(json!({"outputs": ["day"]})), json!({"impute": "constant", "fill_value": "2020-05-07"}));
+    let found = check(&folder, &cases, filled);
     assert_near("filled", &found, &[&[1.0], &[2.0], &[7.0], &[31.0], &[1.0], &[7.0]]);
 }
 
@@ -308,8 +313,7 @@ fn a_column_of_times_is_a_feature_as_well() {
     let node = json!({"node_type": "n", "node_id_col": "id", "files": "n.csv", "features": [feature],
         "time_col": {"name": "t", "epoch": "ms"}});
     let edge = json!({"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
-    folder.write("graph.json", json!({"nodes": [node], "edges": [edge]}).to_string());
-    let (made, _) = folder.made("out", &[]);
+    let (made, _) = folder.with(&json!({"nodes": [node], "edges": [edge]})).made("out", &[]);
     assert_eq!(made["time_unit"], "nanoseconds");
     assert_eq!(values_of_nodes::<f32>(&folder, "out", "features.npy"), [[0.5], [0.0]]);
     assert_eq!(
@@ -324,28 +328,30 @@ fn texts_become_shares_and_hashes() {
     write(&folder);
     let feature = |column: &str, transform: Value| json!({"feature_col": column, "transform": transform});
     // Of the training rows 0 to 2, one is red and one is blue. Nothing is known of the others.
-    let found = features(&folder, "frequency", &feature("color", json!({"name": "frequency"})));
+    let frequency = feature("color", json!({"name": "frequency"}));
+    let found = features(&folder, "frequency", std::slice::from_ref(&frequency));
     let third = 1.0 / 3.0;
     assert_near("frequency", &found, &[&[third], &[third], &[0.0], &[third], &[0.0], &[0.0]]);
-    let mut on_all = feature("color", json!({"name": "frequency"}));
-    on_all["fit_on"] = json!("all");
-    let found = features(&folder, "all", &on_all);
-    let sixth = 1.0 / 6.0;
-    assert_near("all", &found, &[&[third], &[sixth], &[0.0], &[third], &[sixth], &[sixth]]);
     // Rows of the test set change no training feature.
     let old = folder.path("frequency-1-csv/transforms.json");
     let table = std::fs::read_to_string(folder.path("n.csv")).unwrap();
     folder.write("n.csv", table.replace("unknown", "red").replace("?", "red"));
-    folder.write("graph.json", conf(&feature("color", json!({"name": "frequency"})), "n.csv"));
-    folder.made("other", &["--num-partitions", "1"]);
+    folder.with(&conf(std::slice::from_ref(&frequency), "n.csv")).made("other", &["--num-partitions", "1"]);
     assert_eq!(std::fs::read(old).unwrap(), std::fs::read(folder.path("other/transforms.json")).unwrap());
     write(&folder);
 
-    let found = features(&folder, "hash", &feature("color", json!({"name": "hash_buckets", "buckets": 64})));
-    let sums: Vec<f32> = found.iter().map(|row| row.iter().sum()).collect();
+    let on_all = with(frequency, json!({"fit_on": "all", "feature_name": "on_all"}));
+    let buckets = feature("color", json!({"name": "hash_buckets", "buckets": 64}));
+    let ngrams = feature("note", json!({"name": "hash_ngrams", "buckets": 512}));
+    let mut found = features(&folder, "several", &[on_all, buckets, ngrams]);
+    let [of_all, hashes] = [1, 64].map(|width| {
+        found.iter_mut().map(|row| row.drain(..width).collect()).collect::<Vec<Vec<f32>>>()
+    });
+    let sixth = 1.0 / 6.0;
+    assert_near("all", &of_all, &[&[third], &[sixth], &[0.0], &[third], &[sixth], &[sixth]]);
+    let sums: Vec<f32> = hashes.iter().map(|row| row.iter().sum()).collect();
     assert_eq!(sums, [1.0, 1.0, 0.0, 1.0, 1.0, 1.0]);
-    assert_eq!(found[0], found[3]);
-    let found = features(&folder, "ngrams", &feature("note", json!({"name": "hash_ngrams", "buckets": 512})));
+    assert_eq!(hashes[0], hashes[3]);
     let product = |a: usize, b: usize| found[a].iter().zip(&found[b]).map(|(a, b)| a * b).sum::<f32>();
     assert!((product(0, 0) - 1.0).abs() < 1e-6 && (product(0, 1) - 0.5).abs() < 1e-6, "{}", product(0, 1));
     assert!((product(0, 3) - 0.5_f32.sqrt()).abs() < 1e-6 && product(1, 3) == 0.0 && product(2, 2) == 0.0);

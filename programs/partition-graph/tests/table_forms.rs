@@ -40,8 +40,7 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
     };
     folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n");
     folder.write("e.csv", "s,d\n7,8\n9,7\n");
-    folder.write("graph.json", conf("csv"));
-    folder.made("csv", &[]);
+    folder.with(&conf("csv")).made("csv", &[]);
     let expected = arrays(&folder.path("csv"));
     let ids: [(&str, ArrayRef, ArrayRef); 5] = [
         (
@@ -76,8 +75,7 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
     }
     // Truth values of CSV are those of Parquet.
     folder.write("n.csv", "id,x,y\n7,True,1\n8,false,0\n9,TRUE,1\n");
-    folder.write("graph.json", conf("csv"));
-    folder.made("texts", &[]);
+    folder.with(&conf("csv")).made("texts", &[]);
     assert!(arrays(&folder.path("texts")) == expected);
     // Ids that floats do not tell from each other, and other types, are refused with the line that converts them.
     let refused: [(ArrayRef, &str); 3] = [
@@ -100,8 +98,7 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
     // Whole numbers that were written as floats are texts in CSV.
     folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n");
     folder.write("e.csv", "s,d\n7.0,8\n");
-    folder.write("graph.json", conf("csv"));
-    assert_has(folder.fails(&[]), &["there is no n with the id 7.0, but one with the id 7", "Int64"]);
+    assert_has(folder.with(&conf("csv")).fails(&[]), &["there is no n with the id 7.0, but one with the id 7", "Int64"]);
 }
 
 /// Returns a configuration of edges with the given keys.
@@ -155,8 +152,7 @@ fn names_of_folders_are_columns() {
     let node = json!({"node_type": "n", "node_id_col": "id", "files": "n.csv"});
     for (out, files) in [("folder", "e"), ("pattern", "e/*/*/*.csv")] {
         let edges = edges(&json!({"files": files, "features": features.clone(), "time_col": "year"}));
-        folder.write("graph.json", json!({"nodes": [node.clone()], "edges": [edges]}).to_string());
-        folder.made(out, &["--num-partitions", "1"]);
+        folder.with(&json!({"nodes": [node.clone()], "edges": [edges]})).made(out, &["--num-partitions", "1"]);
     }
     assert!(arrays(&folder.path("folder")) == arrays(&folder.path("pattern")));
     let times = edgecut_graph::map_npy::<i64>(&folder.path("folder/part_0/edges/n__to__n/times.npy")).unwrap().1;
@@ -172,8 +168,7 @@ fn names_of_folders_are_columns() {
         parquet(&folder, &format!("p/year={year}/kind=x y/part-0.parquet"), columns);
     }
     let edges = edges(&json!({"files": "p", "features": features, "time_col": "year"}));
-    folder.write("graph.json", json!({"nodes": [node], "edges": [edges]}).to_string());
-    folder.made("parquet", &["--num-partitions", "1"]);
+    folder.with(&json!({"nodes": [node], "edges": [edges]})).made("parquet", &["--num-partitions", "1"]);
     assert!(arrays(&folder.path("folder")) == arrays(&folder.path("parquet")));
 }
 
@@ -185,8 +180,7 @@ fn a_default_partition_is_missing_also_if_empty_texts_are_values() {
     folder.write("e.csv", "s,d\na,b\n");
     let feature = json!({"feature_col": "city", "transform": {"name": "to_categorical"}});
     let node = json!({"node_type": "n", "node_id_col": "id", "files": "n", "na_values": ["NA"], "features": [feature]});
-    folder.write("graph.json", json!({"nodes": [node], "edges": [edges(&json!({"files": "e.csv"}))]}).to_string());
-    let (_, stderr) = folder.made("out", &[]);
+    let (_, stderr) = folder.with(&json!({"nodes": [node], "edges": [edges(&json!({"files": "e.csv"}))]})).made("out", &[]);
     assert_eq!(values_of_nodes::<f32>(&folder, "out", "features.npy"), [[1.0], [1.0], [0.0]]);
     assert!(stderr.contains("nodes[0], column city: 1 of 3 values are missing (1 null)"), "{stderr}");
 }
@@ -210,15 +204,12 @@ fn folders_above_a_table_are_no_columns() {
         ("folders", "./run=7/e/year=*"),
         ("all", "run=7/**/*.csv"),
     ] {
-        folder.write("graph.json", conf_of_column(&json!(files), "year"));
-        folder.made(out, &[]);
-        folder.write("graph.json", conf_of_column(&json!(files), "run"));
-        let error = folder.fails(&[]);
+        folder.with(&conf_of_column(&json!(files), "year")).made(out, &[]);
+        let error = folder.with(&conf_of_column(&json!(files), "run")).fails(&[]);
         assert!(error.contains("part-0.csv: it has no column run"), "{out}: {error}");
     }
     for files in [json!(["run=7/e/year=2019/part-0.csv"]), json!("run=7/e/year=2019")] {
-        folder.write("graph.json", conf_of_column(&files, "year"));
-        assert_has(folder.fails(&[]), &["part-0.csv: it has no column year"]);
+        assert_has(folder.with(&conf_of_column(&files, "year")).fails(&[]), &["part-0.csv: it has no column year"]);
     }
 }
 
@@ -234,14 +225,12 @@ fn files_of_row_numbers_in_a_wrong_order_are_named() {
     for part in [0, 1, 2, 10] {
         folder.write(&format!("n/part-{part}.csv"), format!("id,x\n{part},{part}\n"));
     }
-    folder.write("graph.json", node(json!({})));
-    let (_, stderr) = folder.made("rows", &[]);
+    let (_, stderr) = folder.with(&node(json!({}))).made("rows", &[]);
     let why = "part-2.csv, because files are in the order of their names as texts: write the numbers in the names with leading \
                zeros, or set node_id_col";
     assert!(stderr.contains("part-10.csv is read before ") && stderr.contains(why), "{stderr}");
     assert_eq!(values_of_nodes::<f32>(&folder, "rows", "features.npy"), [[0.0], [1.0], [10.0], [2.0]]);
-    folder.write("graph.json", node(json!({"node_id_col": "id"})));
-    let (_, stderr) = folder.made("ids", &[]);
+    let (_, stderr) = folder.with(&node(json!({"node_id_col": "id"}))).made("ids", &[]);
     assert!(!stderr.contains("is read before"), "{stderr}");
 }
 
@@ -253,8 +242,7 @@ fn names_that_match_nothing_are_compared_with_near_ones() {
     let nodes = json!([{"node_type": "item", "node_id_col": "id", "files": "items.csv"}]);
     let relation = json!(["item", "to", "itm"]);
     let conf = json!({"nodes": nodes, "edges": [edges(&json!({"files": "e.csv", "relation": relation}))]});
-    folder.write("graph.json", conf.to_string());
-    let (_, stderr) = folder.made("out", &[]);
+    let (_, stderr) = folder.with(&conf).made("out", &[]);
     let why = "warning: edges[0].relation: the node type itm has no table, so it has the ids that edges name; did you mean item?";
     assert!(stderr.contains(why), "{stderr}");
     assert_eq!(Meta::read(&folder.path("out")).unwrap().node_types.len(), 2);
@@ -264,8 +252,7 @@ fn names_that_match_nothing_are_compared_with_near_ones() {
         ("\"s\"", "\"S\"", "e.csv: it has no column S (did you mean s?)"),
         ("items.csv", "item.csv", "item.csv (did you mean items.csv?)"),
     ] {
-        folder.write("graph.json", conf.to_string().replace(from, to));
-        assert_has(folder.fails(&[]), &[why]);
+        assert_has(folder.with(&conf.to_string().replace(from, to)).fails(&[]), &[why]);
     }
 }
 
@@ -335,8 +322,7 @@ fn tables_with_files_in_different_orders_are_named() {
             "edges": [{"relation": relation, "files": "ends", "source_id_col": "s", "dest_id_col": "d"},
                       {"relation": relation, "files": "vectors", "features": feature}]
         });
-        folder.write("graph.json", conf.to_string());
-        let (_, stderr) = folder.made("parts", &[]);
+        let (_, stderr) = folder.with(&conf).made("parts", &[]);
         for at in ["nodes[0]", "edges[0]"] {
             let warning =
                 format!("warning: {at}: its rows are joined with the rows of another table by position, and ");

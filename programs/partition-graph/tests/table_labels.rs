@@ -123,8 +123,7 @@ fn lists_of_one_label_are_classes() {
             "nodes": [{"node_type": "item", "node_id_col": "id", "files": file,
                        "labels": [{"task_type": "classification", "label_col": "y"}]}],
             "edges": [{"relation": ["item", "to", "item"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
-        folder.write("graph.json", conf.to_string());
-        let (made, _) = folder.made(&format!("of-{file}"), &[]);
+        let (made, _) = folder.with(&conf).made(&format!("of-{file}"), &[]);
         assert_eq!(made["node_types"][0]["num_classes"], 3, "{file}");
     }
     let [expected, lists, fixed] =
@@ -209,11 +208,9 @@ fn several_labels_of_a_node_type_keep_their_classes_and_splits() {
         }
     }
     conf["nodes"][0]["labels"] = json!([{"task_type": "classification", "label_col": ["churn", "churn"]}]);
-    folder.write("graph.json", conf.to_string());
-    assert!(folder.fails(&[]).contains("nodes[0].labels[0] has the column churn already"));
+    assert!(folder.with(&conf).fails(&[]).contains("nodes[0].labels[0] has the column churn already"));
     conf["nodes"][0]["labels"] = json!([{"task_type": "classification", "label_col": ["clicks/day", "churn"]}]);
-    folder.write("graph.json", conf.to_string());
-    assert!(folder.fails(&[]).contains("label_col: the column \"clicks/day\" cannot be a folder name"));
+    assert!(folder.with(&conf).fails(&[]).contains("label_col: the column \"clicks/day\" cannot be a folder name"));
 }
 
 /// The classes of kind are some of the classes of churn, so that a mistake in their order would not be an error.
@@ -254,8 +251,7 @@ fn a_row_that_is_bad_in_several_labels_counts_once() {
     let conf = json!({
         "nodes": [{"node_type": "n", "node_id_col": "id", "files": "nodes.csv", "labels": labels}],
         "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
-    folder.write("graph.json", conf.to_string());
-    let (made, _) = folder.made("out", &["--on-bad-rows", "drop", "--num-partitions", "1"]);
+    let (made, _) = folder.with(&conf).made("out", &["--on-bad-rows", "drop", "--num-partitions", "1"]);
     let dropped = made["dropped_rows"].as_array().unwrap();
     assert_eq!((dropped.len(), &dropped[0]["rows"], &dropped[0]["table_rows"]), (1, &json!(2), &json!(4)), "{made}");
 }

@@ -146,8 +146,7 @@ fn all_spellings_of_a_number_are_one_group() {
             "nodes": [{"node_type": "n", "node_id_col": "id", "files": file, "labels": [label]}],
             "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
         });
-        folder.write("graph.json", conf.to_string());
-        folder.made(out, &[]);
+        folder.with(&conf).made(out, &[]);
         assert_eq!(splits(&folder, "whole"), splits(&folder, out), "{out}");
     }
 }
@@ -175,8 +174,7 @@ fn edges_are_held_out_by_time() {
     let label = json!({"task_type": "link_prediction", "split_pct": [0.8, 0.1, 0.1], "split_by": "t"});
     let conf = json!({"edges": [{"relation": ["u", "to", "v"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d",
         "time_col": "t", "labels": [label]}]});
-    folder.write("graph.json", conf.to_string());
-    let (made, _) = folder.made("out", &["--num-partitions", "1"]);
+    let (made, _) = folder.with(&conf).made("out", &["--num-partitions", "1"]);
     assert_eq!(made["edge_types"][0]["held_out"], json!([2, 2]));
     let mut times = map_npy::<i64>(&folder.path("out/part_0/edges/u__to__v/times.npy")).unwrap().1.to_vec();
     times.sort_unstable();

@@ -227,8 +227,7 @@ fn a_table_has_all_of_several_labels_or_none() {
         "nodes": [{"node_type": "n", "files": "n.csv", "node_id_col": "id", "labels": [classes(&json!(["churn", "kind"]))]}],
         "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
     });
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     folder.write("n.csv", "id,churn,kind,other\nd,yes,blue,x\na,,,\n");
     folder.write("e.csv", "s,d\nd,a\n");
     for columns in [json!("churn"), json!(["churn", "kind", "other"]), json!(["other", "kind"])] {

@@ -20,8 +20,7 @@ pub(crate) fn small_parts(more: &[&str]) -> (Folder, Value) {
                    "labels": [{"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25]}]}],
         "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d", "weight_col": "w"}]
     });
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", more);
+    partition(folder.with(&conf), "graph.json", "parts", more);
     (folder, conf)
 }
 
@@ -113,8 +112,7 @@ fn other_parameters_than_those_of_the_parts_are_errors() {
     let (folder, mut conf) = small_parts(&[]);
     std::fs::remove_dir_all(folder.path("parts")).unwrap();
     conf["nodes"][0]["features"] = features;
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     folder.write("n.csv", "id,x,y\ne,5,red\n");
     folder.write("e.csv", "s,d,w\na,e,1\n");
     for (at, key, value, expected) in [
@@ -145,8 +143,7 @@ fn other_parameters_than_those_of_the_parts_are_errors() {
         let error = fails(&folder, &changed);
         assert!(error.contains(&format!("nodes[0].features[{at}], feature {expected}")), "{key}: {error}");
         assert!(error.contains("keep its value, or partition all tables again with the new one"), "{error}");
-        folder.write("graph.json", changed.to_string());
-        let error = folder.fails(&["--transforms", folder.path("parts").to_str().unwrap()]);
+        let error = folder.with(&changed).fails(&["--transforms", folder.path("parts").to_str().unwrap()]);
         assert!(error.contains(expected), "{key}: {error}");
     }
     // The parts keep neither bounds nor the parameters of ranks, and have their own values for keys that are left out.
@@ -166,8 +163,7 @@ fn another_column_than_the_label_of_the_parts_is_an_error() {
     std::fs::remove_dir_all(folder.path("parts")).unwrap();
     folder.write("e.csv", "s,d,w,y\na,b,1,0\nb,c,2,1\nc,d,3,1\n");
     conf["edges"][0]["labels"] = json!([{"task_type": "classification", "label_col": "y"}]);
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     folder.write("n.csv", "id,x,y,z\ne,5,red,blue\n");
     folder.write("e.csv", "s,d,w,y,z\na,e,1,0,1\n");
     for (list, at) in [("nodes", "nodes[0].labels[0]"), ("edges", "edges[0].labels[0]")] {
@@ -194,8 +190,7 @@ fn another_column_than_the_label_of_the_parts_is_an_error() {
 fn only_updates_remove_rows() {
     let (folder, mut conf) = small_parts(&[]);
     conf["removed_nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id"}]);
-    folder.write("graph.json", conf.to_string());
-    assert_has(folder.fails(&[]), &["removed_nodes: only `partition-graph update` removes nodes and edges"]);
+    assert_has(folder.with(&conf).fails(&[]), &["removed_nodes: only `partition-graph update` removes nodes and edges"]);
 }
 
 #[test]
@@ -281,8 +276,7 @@ fn numbers_of_removed_rows_are_not_given_again() {
     folder.write("e.csv", "s,d\n0,1\n1,2\n");
     let mut conf = edges_conf();
     conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "features": [{"feature_col": "x"}]}]);
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     let mut day = conf.clone();
     day.as_object_mut().unwrap().remove("edges");
     // The last row is removed, and others follow.
@@ -309,8 +303,7 @@ fn relations_are_compared_by_their_three_names() {
         |relation: [&str; 3]| json!({"relation": relation, "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
     folder.write("graph.json", json!({"edges": [edges(["a__b", "c", "d"]), edges(["a", "b__c", "d"])]}).to_string());
     assert_has(folder.fails(&[]), &["both have the name a__b__c__d in parts: rename one of them"]);
-    folder.write("graph.json", json!({"edges": [edges(["a__b", "c", "d"])]}).to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&json!({"edges": [edges(["a__b", "c", "d"])]})), "graph.json", "parts", &[]);
     for key in ["edges", "removed_edges"] {
         let error = fails(&folder, &json!({key: [edges(["a", "b__c", "d"])]}));
         assert!(error.contains(r#"no edge type a__b__c__d of ["a", "b__c", "d"], but ["a__b", "c", "d"]"#), "{error}");
@@ -324,8 +317,7 @@ fn edges_name_no_new_nodes_of_a_type_with_a_table() {
     folder.write("e.csv", "s,d\na,b\n");
     let mut conf = edges_conf();
     conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id"}]);
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     folder.write("e.csv", "s,d\na,bb\n");
     assert_has(fails(&folder, &edges_conf()), &["there is no n with the id bb"]);
     folder.write("n.csv", "id\nbb\n");

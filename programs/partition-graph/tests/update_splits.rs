@@ -19,8 +19,7 @@ fn pairs_of_the_parts_stay_in_their_list() {
     folder.write("test.json", "[\"a0\", \"a30\"]\n");
     conf["edges"][0]["labels"] =
         json!([{"task_type": "link_prediction", "custom_split_filenames": {"test": "test.json"}}]);
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     forget_rules(&folder);
     // Most pairs would be drawn for the test now.
     conf["edges"][0]["labels"] = json!([{"task_type": "link_prediction", "split_pct": [0.1, 0.0, 0.9]}]);
@@ -44,8 +43,7 @@ fn pairs_that_files_hold_out_stay_in_their_list() {
     folder.write("test.json", listed);
     let by_files = json!([{"task_type": "link_prediction", "custom_split_filenames": {"test": "test.json"}}]);
     conf["edges"][0]["labels"] = by_files.clone();
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     let reversed: String = (0..30).map(|n| format!("a{},a{n}\n", n + 30)).collect();
     folder.write("e.csv", format!("s,d\n{reversed}"));
     conf["edges"][0].as_object_mut().unwrap().remove("labels");
@@ -89,8 +87,7 @@ fn a_group_stays_in_its_split() {
         |first: usize, last: usize| (first..last).map(|n| format!("n{n},1,red,g{}\n", n % 23)).collect::<String>();
     folder.write("n.csv", format!("id,x,y,g\na,1,blue,a\nb,1,blue,a\nc,1,blue,a\nd,1,blue,a\n{}", rows(0, 60)));
     conf["nodes"][0]["labels"][0]["split_by_group"] = "g".into();
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     conf.as_object_mut().unwrap().remove("edges");
     for first in [60, 90] {
         folder.write("n.csv", format!("id,x,y,g\n{}", rows(first, first + 30)));
@@ -125,8 +122,7 @@ fn groups_without_a_recorded_rule_need_their_column() {
     folder.write("e.csv", "s,d,t\nn1,n2,1\n");
     folder.write("n.csv", format!("id,y,t,g\n{}", rows_of_groups(0)));
     let conf = conf_of_rules(&rules, None);
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     forget_rules(&folder);
     let path = folder.path("parts/transforms.json");
     assert_has(std::fs::read_to_string(&path).unwrap(), &["group_limits"]);
@@ -175,8 +171,7 @@ fn later_training_edges_are_counted() {
     let mut conf = edges_conf();
     conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id", "labels":
         [{"task_type": "classification", "label_col": "y", "split_pct": [0.6, 0.2, 0.2], "split_by": "t"}]}]);
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     folder.write("n.csv", format!("id,t,y\n{}", nodes(10)));
     folder.write("e.csv", "s,d\nn0,n11\n");
     assert_has(said(&folder, &conf), &["split_by divides the 10 new rows among themselves"]);
@@ -292,8 +287,7 @@ fn conf_of_rules(of_nodes: &Value, of_edges: Option<&Value>) -> Value {
 fn parts_of_rules(conf: &Value) -> Folder {
     let folder = Folder::new();
     write_rows(&folder, 0);
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &["--seed", "5"]);
+    partition(folder.with(&conf), "graph.json", "parts", &["--seed", "5"]);
     write_rows(&folder, 60);
     folder
 }
@@ -391,8 +385,7 @@ fn rows_that_lists_leave_out_are_in_no_split() {
     write_rows(&folder, 0);
     folder.write("train.json", "\"n1\"\n\"n2\"\n");
     let conf = conf_of_rules(&json!({"custom_split_filenames": {"train": "train.json"}}), None);
-    folder.write("graph.json", conf.to_string());
-    partition(&folder, "graph.json", "parts", &[]);
+    partition(folder.with(&conf), "graph.json", "parts", &[]);
     write_rows(&folder, 60);
     let error = fails(&folder, &conf_of_rules(&json!({"split_pct": [0.8, 0.1, 0.1]}), None));
     assert!(error.contains("but the parts were divided by custom_split_filenames"), "{error}");
@@ -428,8 +421,7 @@ fn small_updates_keep_the_shares() {
         label.as_object_mut().unwrap().extend(rule.as_object().unwrap().clone());
         conf["edges"][0]["labels"] = json!([label]);
         folder.write("e.csv", "s,d,t,y\nn1,n2,0,0\nn2,n3,1,1\nn3,n4,2,0\nn4,n5,3,1\n");
-        folder.write("graph.json", conf.to_string());
-        partition(&folder, "graph.json", "parts", &[]);
+        partition(folder.with(&conf), "graph.json", "parts", &[]);
         let mut edges_before = split_sizes(&folder);
         let mut in_places = [0; 3];
         for day in 0..12 {

@@ -12,6 +12,7 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,12 @@ impl Folder {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
+    }
+
+    /// Writes the configuration `graph.json`.
+    pub(crate) fn with(&self, conf: &dyn Display) -> &Self {
+        self.write("graph.json", conf.to_string());
+        self
     }
 
     pub(crate) fn write_gzip(&self, name: &str, content: &str) {

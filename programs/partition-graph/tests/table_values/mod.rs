@@ -94,8 +94,7 @@ fn csv_and_parquet_have_the_same_missing_values() {
     let ids: Vec<String> = (0..SPELLINGS.len()).map(|n| format!("k{n}")).collect();
     let rows = ids.iter().zip(SPELLINGS).fold("id,c\n".to_owned(), |text, (id, c)| format!("{text}{id},{c}\n"));
     folder.write("n.csv", rows);
-    folder.write("graph.json", conf(of_nodes_conf.clone(), json!({})));
-    let (_, stderr) = folder.made("csv", &[]);
+    let (_, stderr) = folder.with(&conf(of_nodes_conf.clone(), json!({}))).made("csv", &[]);
     let note = "nodes[0], column c: 7 of 9 values are missing (1 empty, 1 N/A, 1 NA, 1 NaN, 1 None, 1 nan, 1 null); the key \
                 na_values lists the texts that are read as missing";
     assert!(stderr.contains(note), "{stderr}");
@@ -138,22 +137,18 @@ fn na_values_of_a_table_come_before_those_of_the_configuration() {
     let of_nodes_conf = json!({"na_values": ["", -999], "labels": labels});
     let mut read: Value = serde_json::from_str(&conf(of_nodes_conf, json!({}))).unwrap();
     read["na_values"] = json!([""]);
-    folder.write("graph.json", read.to_string());
-    let (made, stderr) = folder.made("csv", &[]);
+    let (made, stderr) = folder.with(&read).made("csv", &[]);
     assert_eq!(made["node_types"][0]["split_sizes"], json!([2, 0, 0]));
     assert!(stderr.contains("nodes[0], column x: 1 of 3 values are missing (1 -999)"), "{stderr}");
     let numbers: ArrayRef = Arc::new(Float64Array::from(vec![1.0, -999.0, 3.0]));
     parquet(&folder, "n.parquet", vec![("id", texts(&["DE", "NA", "NL"])), ("x", numbers)]);
-    folder.write("graph.json", read.to_string().replace("n.csv", "n.parquet"));
-    folder.made("parquet", &[]);
+    folder.with(&read.to_string().replace("n.csv", "n.parquet")).made("parquet", &[]);
     assert!(arrays(&folder.path("csv")) == arrays(&folder.path("parquet")));
     // Without the list for the edges, the default list reads the country as missing.
     read["na_values"] = Value::Null;
-    folder.write("graph.json", read.to_string());
-    assert_has(folder.fails(&[]), &["e.csv: row 1: column s: the id is missing; the key na_values"]);
+    assert_has(folder.with(&read).fails(&[]), &["e.csv: row 1: column s: the id is missing; the key na_values"]);
     read["na_values"] = json!("NA");
-    folder.write("graph.json", read.to_string());
-    assert_has(folder.fails(&[]), &["na_values: expected a list"]);
+    assert_has(folder.with(&read).fails(&[]), &["na_values: expected a list"]);
 }
 
 fn decimals(values: Vec<i128>, scale: i8) -> ArrayRef {
@@ -168,8 +163,7 @@ fn num_known(folder: &Folder, out: &str, file: &str, missing: &Value) -> u64 {
         "missing_values": [missing]}]});
     let mut known = Vec::new();
     for (form, of_nodes) in [("table", of_table), ("column", of_column)] {
-        folder.write("graph.json", conf(of_nodes, json!({})).replace("n.csv", file));
-        let (made, _) = folder.made(&format!("{out}-{form}"), &[]);
+        let (made, _) = folder.with(&conf(of_nodes, json!({})).replace("n.csv", file)).made(&format!("{out}-{form}"), &[]);
         known.push(made["node_types"][0]["split_sizes"][0].as_u64().unwrap());
     }
     assert_eq!(known[0], known[1], "{out}");
@@ -276,8 +270,7 @@ fn times_of_all_types_have_one_unit() {
     times("e-1.parquet", columns[1].1.clone());
     times("e-2.parquet", columns[2].1.clone());
     let read = std::fs::read_to_string(folder.path("graph.json")).unwrap();
-    folder.write("graph.json", read.replace("e.parquet", "e-*.parquet"));
-    folder.made("files", &[]);
+    folder.with(&read.replace("e.parquet", "e-*.parquet")).made("files", &[]);
     let twice: Vec<i64> = expected.into_iter().flat_map(|time| [time, time]).collect();
     assert_eq!(times_of_edges(&folder, "files"), twice);
 }
@@ -316,8 +309,7 @@ fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
         ),
     ] {
         folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},{}\n", rows[row])));
-        folder.write("graph.json", conf(json!({"time_col": time_col}), json!({})));
-        folder.made(out, &[]);
+        folder.with(&conf(json!({"time_col": time_col}), json!({}))).made(out, &[]);
         assert_eq!(of_nodes::<i64>(&folder, out, "times.npy"), [DAYS[1] * NANOS, noon, noon], "{out}");
         let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
         parquet(&folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", texts(&rows))]);
@@ -329,8 +321,7 @@ fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
     let days: ArrayRef = Arc::new(Int64Array::from(vec![20_200_101, 20_200_102, 20_200_103]));
     parquet(&folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", days)]);
     let time_col = json!({"time_col": {"name": "t", "format": "%Y%m%d"}});
-    folder.write("graph.json", conf(time_col, json!({})).replace("n.csv", "n.parquet"));
-    folder.made("whole", &[]);
+    folder.with(&conf(time_col, json!({})).replace("n.csv", "n.parquet")).made("whole", &[]);
     assert_eq!(of_nodes::<i64>(&folder, "whole", "times.npy"), DAYS.map(|day| day * NANOS));
 }
 
@@ -346,15 +337,13 @@ fn fractions_of_times_since_1970_are_exact() {
     ] {
         folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},{}\n", rows[row])));
         let time_col = json!({"time_col": {"name": "t", "epoch": epoch}});
-        folder.write("graph.json", conf(time_col, json!({})));
-        folder.made(epoch, &[]);
+        folder.with(&conf(time_col, json!({}))).made(epoch, &[]);
         assert_eq!(of_nodes::<i64>(&folder, epoch, "times.npy"), expected, "{epoch}");
     }
     let seconds = decimals(vec![1_600_000_000_123_456_789, -1_500_000_000, 1_600_000_000_000_000_000], 9);
     parquet(&folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", seconds)]);
     let time_col = json!({"time_col": {"name": "t", "epoch": "s"}});
-    folder.write("graph.json", conf(time_col.clone(), json!({})).replace("n.csv", "n.parquet"));
-    folder.made("decimals", &[]);
+    folder.with(&conf(time_col.clone(), json!({})).replace("n.csv", "n.parquet")).made("decimals", &[]);
     assert_eq!(of_nodes::<i64>(&folder, "decimals", "times.npy"), expected);
     folder.write("n.csv", "id,t\n0,1\n1,1.2.3\n");
     folder.write("graph.json", conf(time_col, json!({})));
@@ -463,8 +452,7 @@ fn times_that_do_not_fit_are_named() {
         ),
         ("%Y-%m-%d %H:%M:%S.%f", "nodes[0].time_col.format: %f counts nanoseconds: use %.f, without a point before it"),
     ] {
-        folder.write("graph.json", conf(json!({"time_col": {"name": "t", "format": format}}), json!({})));
-        assert_has(folder.fails(&[]), &[why]);
+        assert_has(folder.with(&conf(json!({"time_col": {"name": "t", "format": format}}), json!({}))).fails(&[]), &[why]);
     }
     folder.write("n.csv", "id,t\n0,2020-01-01\n1,soon\n");
     folder.write("e.csv", "s,d\n0,1\n");
@@ -492,8 +480,7 @@ fn texts_that_may_stand_for_missing_values_are_named() {
     }
     label["missing_values"] = json!(["?"]);
     feature["missing_values"] = json!(["Unknown"]);
-    folder.write("graph.json", conf(json!({"labels": [label], "features": [feature]}), json!({})));
-    let (made, stderr) = folder.made("missing", &[]);
+    let (made, stderr) = folder.with(&conf(json!({"labels": [label], "features": [feature]}), json!({}))).made("missing", &[]);
     assert_eq!(
         (&made["node_types"][0]["num_classes"], &made["node_types"][0]["split_sizes"]),
         (&json!(2), &json!([2, 0, 0]))
