@@ -90,16 +90,16 @@ fn trainings(dir: &Path) -> anyhow::Result<Vec<Training>> {
     let small = "--num-neighbors 5,5 --hidden-channels 16 --batch-size 16";
     let words = |text: &'static str| -> Vec<&'static str> { text.split(' ').chain(small.split(' ')).collect() };
     Ok(vec![
-        training("nodes with embeddings on 2 ranks", &words("node --nproc-per-node 2 --num-epochs 20"), Some(&typed)),
-        training("nodes with embeddings on 1 rank", &words("node --nproc-per-node 1 --num-epochs 20"), Some(&typed)),
+        training("nodes with embeddings on 2 ranks", &words("node --nproc-per-node 2 --num-epochs 10"), Some(&typed)),
+        training("nodes with embeddings on 1 rank", &words("node --nproc-per-node 1 --num-epochs 10"), Some(&typed)),
         training(
             "links on 3 ranks",
-            &words("link --nproc-per-node 3 --num-epochs 3 --eval-negatives 20"),
+            &words("link --nproc-per-node 3 --num-epochs 2 --eval-negatives 20"),
             Some(&links),
         ),
         training(
             "graphs on 3 ranks",
-            &"graph --nproc-per-node 3 --dataset fake-graphs --num-graphs 600 --num-epochs 12 --batch-size 4"
+            &"graph --nproc-per-node 3 --dataset fake-graphs --num-graphs 600 --num-epochs 6 --batch-size 4"
                 .split(' ')
                 .collect::<Vec<_>>(),
             None,

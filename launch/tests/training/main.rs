@@ -203,7 +203,7 @@ fn npy(values: &[i64]) -> Vec<u8> {
 
 #[test]
 fn a_training_job_ends_everywhere_whatever_ends_it() {
-    let Some(ready) = ready("the end of training", "3000") else { return };
+    let Some(ready) = ready("the end of training", "300") else { return };
     let lab = &ready.lab;
     let flags = [&ready.flags("node")[..], &TRAIN_FLAGS, &["--num-epochs", "1000000"]].concat();
     let job = lab.spawn(&flags);
@@ -237,7 +237,7 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
 
     // A job that restarts after a rank was killed completes.
     let again = ["--max-restarts", "2"];
-    let few = [&again[..], &ready.flags("node"), &TRAIN_FLAGS, &["--num-epochs", "200", "--eval-every", "50"]].concat();
+    let few = [&again[..], &ready.flags("node"), &TRAIN_FLAGS, &["--num-epochs", "400", "--eval-every", "100"]].concat();
     let job = lab.spawn(&few);
     job.wait_for("epoch 1/", 1);
     kill(rank(lab, 4));

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use std::path::PathBuf;
 
 /// More epochs than a busy machine takes until all interruptions have come.
-const LONG: [&str; 5] = ["--num-epochs", "60", "--eval-every", "10", "--json"];
+const LONG: [&str; 5] = ["--num-epochs", "40", "--eval-every", "10", "--json"];
 
 impl Ready {
     /// The folder of checkpoints, which all hosts share.

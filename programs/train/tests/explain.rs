@@ -195,7 +195,7 @@ fn contributions_add_up_to_the_scores_of_predictions() {
     let typed = typed_parts(2);
     let Scratch { folder, model, out } = scratch();
     // Nodes of both parts. An explanation with 200 steps is 200 evaluations and gradients.
-    let ids: Vec<i64> = (0..24).map(|at| at * 12).collect();
+    let ids: Vec<i64> = (0..12).map(|at| at * 24).collect();
     write_npy(&folder.join("nodes.npy"), &[ids.len()], &ids).expect("a list");
     let list = folder.text("nodes.npy");
     let of_parts = [
@@ -231,7 +231,7 @@ fn contributions_add_up_to_the_scores_of_predictions() {
 fn the_planted_features_of_edges_are_found() {
     let Scratch { folder, model, out } = scratch();
     let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.36, 0.04]});
-    let parts = [1, 2, 3].map(|num_parts| {
+    let parts = [1, 3].map(|num_parts| {
         let dir = folder.join(format!("{num_parts}"));
         std::fs::create_dir(&dir).expect("create a folder");
         payment_parts(&dir, num_parts, &label);
@@ -242,13 +242,13 @@ fn the_planted_features_of_edges_are_found() {
     assert!(found["test_acc"].as_f64().expect("an accuracy") > 0.9, "{found}");
     let explain = ["--explain", "--edges", "test", "--num-neighbors", "-1,-1", "--format", "csv", "--explain-top", "2"];
     let mut files = Vec::new();
-    for (parts, processes) in parts.iter().zip(["1", "2", "3"]) {
+    for (parts, processes) in parts.iter().zip(["1", "2"]) {
         let result = predicted(parts, &model, &out, &[&explain[..], &["--nproc-per-node", processes]].concat());
         assert!(result["largest_gap"].as_f64().expect("a gap") < 0.05, "{result}");
         assert_eq!(result["explained"].as_u64(), Some(48));
         files.push(std::fs::read(out.join("explanations.csv")).expect("the file"));
     }
-    assert!(files.windows(2).all(|pair| pair[0] == pair[1]), "the file depends on parts or processes");
+    assert!(files[0] == files[1], "the file depends on parts or processes");
     let mut num_edges = 0;
     let mut num_found = 0;
     for row in rows_of(&out) {

@@ -113,7 +113,7 @@ fn errors_in(outputs: &[Output]) -> Vec<String> {
 fn ranks_of_srun_print_the_failure_of_a_rank_once() {
     let parts = parts(3, 31);
     // Rank 0 decides on failures of others. Without it, the first rank that is left prints them.
-    for killed in [&[1][..], &[0], &[0, 1], &[1, 0]] {
+    for killed in [&[1][..], &[0], &[1, 0]] {
         let ranks = endless_ranks_of_srun(&parts.path);
         // Ranks that are killed together notice nothing of each other.
         for &rank in killed {
@@ -138,7 +138,7 @@ fn has_ended(rank: &mut Process) -> bool {
 
 #[test]
 fn a_failure_is_printed_before_another_rank_ends() {
-    const RUNS: usize = 6;
+    const RUNS: usize = 4;
     let parts = parts(2, 33);
     std::fs::remove_file(parts.path.join("part_1/edges/node__to__node/indices.npy")).expect("a file of the part");
     for _ in 0..RUNS {

@@ -163,8 +163,7 @@ fn scores_and_best_destinations_are_those_of_all_pairs() {
     let all: Vec<i64> = (0..400).collect();
     // Several blocks, fewer and more processes than parts, and processes that share parts unevenly.
     for (parts, flags) in [
-        (&two, &["--nproc-per-node", "2"][..]),
-        (&two, &["--nproc-per-node", "1", "--memory-bytes", "20KB"]),
+        (&two, &["--nproc-per-node", "1", "--memory-bytes", "20KB"][..]),
         (&others[0], &["--nproc-per-node", "2", "--memory-bytes", "30KB"]),
         (&others[1], &["--nproc-per-node", "2"]),
         (&two, &["--nproc-per-node", "3", "--memory-bytes", "10KB"]),
@@ -225,7 +224,7 @@ fn best_destinations_are_compared_with_test_edges_and_with_the_most_popular_ones
         [recall / sources, hits / sources, sources]
     };
     let mut results = Vec::new();
-    for (parts, processes) in [(&three, "2"), (&three, "4"), (&two, "1")] {
+    for (parts, processes) in [(&three, "4"), (&two, "1")] {
         let flags = [&top[..], &["--nproc-per-node", processes, "--memory-bytes", "30KB"]].concat();
         let result = predicted(&parts.path, &model, &out, &flags);
         let destinations = map_npy::<i64>(&out.join("destinations.npy")).expect("destinations").1;

@@ -1,5 +1,6 @@
 //! Tests of the program `train`.
 
+mod batch_system;
 mod bf16;
 #[path = "checkpoints/main.rs"]
 mod checkpoints;
@@ -37,7 +38,6 @@ mod sampling_processes;
 mod scoring;
 mod server_client;
 mod shared_part;
-mod slurm;
 mod slurm_cluster;
 mod sweep;
 mod synced_norms;

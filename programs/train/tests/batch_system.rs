@@ -1,5 +1,5 @@
 //! Tests of training under a real Slurm with two nodes on this machine. They need root, munge and slurm-wlm, and are
-//! skipped without them.
+//! skipped without them. They wait for Slurm most of the time, so the name of this module lets them start first.
 
 use crate::programs;
 use crate::slurm_cluster;
@@ -11,12 +11,12 @@ use slurm_cluster::SlurmCluster;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const TEST: &str = "jobs_train_as_processes_of_one_node_do";
+const TEST: &str = "jobs_of_slurm_train_as_processes_of_one_node_do";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/train.sbatch");
 const SERVER_CLIENT_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/server_client.sbatch");
 
 #[test]
-fn jobs_train_as_processes_of_one_node_do() {
+fn jobs_of_slurm_train_as_processes_of_one_node_do() {
     let slurm = match SlurmCluster::start() {
         Ok(slurm) => slurm,
         Err(why) => {
@@ -135,7 +135,7 @@ fn servers_and_trainers(slurm: &SlurmCluster) {
 
 /// Sends SIGTERM to a job as before the end of its time. It stores its state, is put back into the queue, and continues.
 fn requeued(slurm: &SlurmCluster, parts: &Parts) {
-    const LONG: [&str; 4] = ["--num-epochs", "150", "--batch-size", "32"];
+    const LONG: [&str; 4] = ["--num-epochs", "100", "--batch-size", "32"];
     let whole = result(&run(node(&parts.path).args(FLAGS).args(["--nproc-per-node", "2"]).args(LONG)));
     let dir = Folder::new();
     let log = dir.join("job.log");
