@@ -1,11 +1,10 @@
 //! Tests of training under a real Slurm with two nodes on this machine. They need root, munge and slurm-wlm, and are
 //! skipped without them. They wait for Slurm most of the time, so the name of this module lets them start first.
 
-use crate::programs;
+use crate::programs::*;
 use crate::slurm_cluster;
 
 use edgecut_testing::{Need, skip};
-use programs::{Folder, Parts, TRAIN, fake_parts, node, num_checkpoints, run, stderr, succeeded, wait_until};
 use serde_json::Value;
 use slurm_cluster::SlurmCluster;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Training with products in `bf16` on the CPU.
 
 use crate::checkpoints::training::{Training, edges, graphs, links, typed_nodes};
-use crate::programs::{fake_parts, json_of, node, number_of, run, stderr, succeeded};
+use crate::programs::*;
 
 const BF16: [&str; 2] = ["--mixed-precision", "bf16"];
 

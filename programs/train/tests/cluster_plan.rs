@@ -1,8 +1,8 @@
 //! Plans of clusters, measured by real processes.
 
+use crate::programs::*;
 use crate::programs;
 
-use programs::{error_of, fake_parts, json_of, link_parts, node, number_of, run, stderr, succeeded, train, typed_parts, assert_error};
 use serde_json::Value;
 use std::process::Command;
 

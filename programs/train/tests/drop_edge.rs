@@ -1,6 +1,6 @@
 //! Edges that a training leaves out at random, with real processes.
 
-use crate::programs::{Folder, error_of, fake_parts, json_of, losses_in, node, run};
+use crate::programs::*;
 use std::path::Path;
 
 /// Trains for three epochs of one step with all neighbors, and returns the losses.

@@ -1,16 +1,12 @@
 //! Tests of `train edge`, and of what `train predict` writes for edges, with real processes.
 
 use crate::predict_tables::partition_tables_as;
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::Dataset;
 use edgecut_testing::{free_port, assert_has};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
-use programs::{
-    Folder, Process, assert_error, edge_parts, end, error_of, fake_parts, json_of, metrics_lines, number_of, predict,
-    predicted, program, run, stderr, succeeded, train, trained,
-};
 use std::path::Path;
 use std::process::Output;
 

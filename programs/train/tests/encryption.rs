@@ -1,9 +1,8 @@
 //! `train --encrypt` with real processes: the same results as without encryption, and clear errors.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_testing::free_port;
-use programs::{Folder, Process, assert_error, end, fake_parts, rank, run, stderr, train, succeeded};
 use std::path::Path;
 use std::process::{Command, Output};
 

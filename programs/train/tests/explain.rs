@@ -3,14 +3,10 @@
 
 use crate::edges::payment_parts;
 use crate::predict_tables::partition_tables_as;
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::{Dataset, write_npy};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use programs::{
-    Folder, Scratch, assert_close, assert_error, fake_parts, predict, predicted, scratch, stderr, succeeded, trained,
-    typed_parts,
-};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,9 +1,8 @@
 //! Models that earlier versions have saved are read, and give the same predictions.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::map_npy;
-use programs::{assert_close, predicted};
 use std::path::Path;
 
 /// The versions of the format that this version of the code reads, with a folder for each.

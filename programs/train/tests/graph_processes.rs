@@ -1,12 +1,8 @@
 //! Tests of `train graph` with real processes and real files, including invalid ones.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_testing::assert_has;
-use programs::{
-    Folder, assert_refused, assert_same, error_of, json_of, metrics_lines, number_of, program, stderr, succeeded, text,
-    train_or_evaluate,
-};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;

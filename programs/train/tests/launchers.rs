@@ -1,9 +1,8 @@
 //! Tests of processes that take their rank from a launcher's environment variables.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_testing::{assert_has, Need, free_port, skip};
-use programs::{ENDS_WITHIN, Folder, Process, TRAIN, assert_error, end, error_of, node, num_checkpoints, parts, run, send, stderr, train_or_evaluate, unplace, wait_until, succeeded};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -1,14 +1,10 @@
 //! Layers that are computed for all nodes read the edges that the evaluation of the model reads, or are refused, from real
 //! processes.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{HoldOut, map_npy};
-use programs::{
-    Scratch, assert_close, json_of, number_of, predicted, program, run, scratch, stderr, text, train, trained,
-    typed_link_parts, typed_parts, written_by,
-};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;

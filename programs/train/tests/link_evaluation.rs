@@ -1,15 +1,11 @@
 //! Evaluation of links with the rows of all nodes, from real processes: layer by layer, against given negatives, and
 //! with both ends ranked. The expected metrics are computed from written embeddings by the formulas of OGB's evaluators.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_testing::assert_has;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
-use programs::{
-    Folder, Scratch, assert_same, entry, error_of, json_of, link, metrics_lines, number_of, program, run, scratch,
-    stderr, succeeded, text, written_by,
-};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::Path;

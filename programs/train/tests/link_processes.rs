@@ -1,5 +1,6 @@
 //! Tests of `train link` with real processes and real sockets, including invalid flags.
 
+use crate::programs::*;
 use crate::programs;
 
 use crate::predict_links::purchases;
@@ -10,7 +11,6 @@ use edgecut_graph::{
     write_npy,
 };
 use edgecut_partition::{PartitionOptions, partition};
-use programs::{Folder, Scratch, assert_error, assert_refused, assert_same, end, entry, error_of, json_of, link, link_parts, losses_in, metrics_lines, node, number_of, predict, program, run, scratch, send, start_training, stderr, succeeded, text, train, train_or_evaluate, typed_link_graph, written_by};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;

@@ -1,10 +1,9 @@
 //! The state of a run over HTTP: as Prometheus reads it, and as a page that follows the run.
 
-use crate::programs;
+use crate::programs::*;
 
 use crate::report_in_browser::browse;
 use edgecut_testing::{free_ports, assert_has};
-use programs::{ENDS_WITHIN, Parts, Process, fake_parts, node, stderr};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::TcpStream;

@@ -1,11 +1,10 @@
 //! Several labels of nodes: the choice of one of them, and models for several at once, with the program.
 
 use crate::predict_tables::partition_tables_as;
-use crate::programs;
+use crate::programs::*;
 use crate::server_client::serve;
 
 use edgecut_graph::Dataset;
-use programs::{Folder, assert_error, assert_refused, json_of, metrics_lines, number_of, predict, predicted, program, run, run_on, succeeded, text, trained};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;

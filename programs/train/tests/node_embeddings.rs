@@ -5,13 +5,12 @@
 use crate::predict_tables::{
     NUM_USERS, Row, partition_tables, partition_tables_as, partition_tables_with, read_rows, user, write_tables_of,
 };
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::HoldOut;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::rng::CounterRng;
 use edgecut_tables::{TableOptions, read_tables};
-use programs::{Folder, Scratch, TRAIN, assert_close, assert_error, assert_same, json_of, number_of, predict, predicted, run, scratch, stderr, train_or_evaluate, trained, unplace, written_by, succeeded};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -3,10 +3,9 @@
 
 use crate::edges::payment_parts;
 use crate::predict_tables::{NUM_USERS, partition_tables, user, write_tables_of};
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_testing::{assert_has, BUCKET, S3Server, free_port};
-use programs::{Folder, Process, assert_same, end, error_of, fake_parts, json_of, program, run, stderr, text, trained, typed_parts, wait_until, assert_error, succeeded};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,6 +1,7 @@
 //! Predictions and embeddings of nodes, from real processes: the same for any partitioning and number of processes, equal
 //! to an evaluation with all neighbors, and complete or absent.
 
+use crate::programs::*;
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
@@ -8,7 +9,6 @@ use edgecut_graph::{DiskPartId, Features, NodeTypeId, Part, Split, map_npy, writ
 use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
-use programs::{Parts, Process, Scratch, TRAIN, assert_close, assert_error, assert_refused, assert_same, error_of, fake_parts, json_of, link_parts, parts, predict, predicted, program, run, scratch, stderr, succeeded, train_or_evaluate, trained, typed_parts, unplace};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,10 @@
 //! Predictions for whole graphs, from real processes: equal for any number of processes, and as accurate as the
 //! evaluation of `train graph`.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs, split_dataset};
 use edgecut_graph::{map_npy, write_npy};
-use programs::{
-    Scratch, assert_close, error_of, fake_parts, json_of, program, run, scratch, stderr, succeeded, trained,
-};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -2,6 +2,7 @@
 //! with brute force over the embeddings that the program writes.
 
 use crate::plain_scores::plain_score;
+use crate::programs::*;
 use crate::programs;
 
 use edgecut_testing::assert_has;
@@ -12,7 +13,6 @@ use edgecut_graph::{
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
-use programs::{Folder, Parts, Scratch, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, program, scratch, succeeded, trained, typed_link_parts, written_by};
 use safetensors::SafeTensors;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Predictions from parts of tables: rows with the ids and classes of the tables in every layout and format, nodes named
 //! by these ids, and models of other tables.
 
+use crate::programs::*;
 use crate::programs;
 
 use edgecut_graph::part_writer::ExtraFiles;
@@ -9,7 +10,6 @@ use edgecut_partition::{PartitionOptions, partition_loaded_with};
 use edgecut_tables::{TableOptions, Transforms, read_tables};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor};
-use programs::{Folder, Process, assert_close, error_of, predict, predicted, program, run, stderr, succeeded, trained, assert_error};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;

@@ -1,9 +1,6 @@
 //! Tests of failures of `train` with real processes and real sockets: ranks, peers, files and flags.
 
-use crate::programs::{
-    Process, assert_error, assert_refused, children_of, end, error_of, node, parts, program, rank, run, send,
-    start_training, stderr, train, wait_until, written_by,
-};
+use crate::programs::*;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_testing::free_port;
 use rustix::process::Signal;

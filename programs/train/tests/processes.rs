@@ -1,9 +1,6 @@
 //! Tests of the program `train` with real processes and real sockets.
 
-use crate::programs::{
-    Folder, Process, assert_error, assert_refused, assert_same, end, entry, fake_parts, json_of, metrics_lines, node,
-    number_of, parts, random_graph, run, stderr, succeeded, train, train_or_evaluate, typed_parts, written_by,
-};
+use crate::programs::*;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};

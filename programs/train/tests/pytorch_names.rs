@@ -1,12 +1,11 @@
 //! Saved models in PyTorch Geometric: the functions of the guide load them, and the outputs agree.
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero};
 use edgecut_graph::{Dataset, write_npy};
 use edgecut_testing::python_has;
-use programs::{Folder, TRAIN, run, stderr, succeeded, unplace, written_by};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

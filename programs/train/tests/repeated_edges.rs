@@ -1,9 +1,8 @@
 //! The warning of `train edge` about validation and test edges that repeat training edges, from real processes.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::{Dataset, EdgeLabelValues, EdgeLabels, Features, NO_SPLIT, NodeData, TargetKind, Targets};
-use programs::{run, stderr, succeeded, train, written_by};
 use std::path::Path;
 
 const NUM_NODES: u32 = 40;

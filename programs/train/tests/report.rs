@@ -1,10 +1,7 @@
 //! Reports of runs: their charts have the points of the metrics files, and the page needs no other file.
 
-use crate::programs;
+use crate::programs::*;
 
-use programs::{
-    Folder, assert_error, error_of, fake_parts, link_parts, metrics_lines, node, program, run, stderr, succeeded,
-};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;

@@ -1,10 +1,9 @@
 //! A report in a browser: it logs nothing, fits wide and narrow windows, and draws all points inside its charts. Skipped
 //! with a message where Chromium is missing, unless `EDGECUT_REQUIRE` is set.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_testing::{Need, skip};
-use programs::{Folder, end, fake_parts, node, run, stderr, succeeded};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 

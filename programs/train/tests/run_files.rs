@@ -1,6 +1,6 @@
 //! Tests of the files of a run of `train`: flags, metrics and events.
 
-use crate::programs::{Folder, assert_error, fake_parts, json_of, metrics_lines, node, program, run, stderr, succeeded, train};
+use crate::programs::*;
 use edgecut_output::FolderLock;
 use edgecut_testing::python_has;
 use serde_json::Value;

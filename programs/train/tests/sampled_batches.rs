@@ -1,6 +1,6 @@
 //! Tests of `train sample`: batches that do not depend on the parts, and that Python reads.
 
-use crate::programs::{Folder, parts, program, run, stderr, succeeded, train, typed_parts};
+use crate::programs::*;
 use edgecut_testing::python_has;
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -1,9 +1,9 @@
 //! Tests of `train sample` with weights and times, with real processes.
 
+use crate::programs::*;
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{Folder, Parts, assert_refused, error_of, fake_parts, json_of, metrics_lines, node, run, stderr, succeeded, text, train, typed_parts, written_by, assert_error};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 

@@ -1,11 +1,7 @@
 //! Several metrics, thresholds and calibration: what runs print and write, what models keep, and what predictions do with it.
 
-use crate::programs;
+use crate::programs::*;
 
-use programs::{
-    Folder, TRAIN, assert_error, assert_refused, edge_parts, fake_parts, json_of, link_parts, metrics_lines, node,
-    predicted, program, run, stderr, succeeded, train, trained, unplace,
-};
 use serde_json::{Map, Value};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,6 +1,7 @@
 //! Tests of `train --servers` with real processes, and servers in this process.
 
 use crate::link_processes::papers;
+use crate::programs::*;
 use crate::programs;
 
 use edgecut_cluster::{ServiceConfig, ServiceListener};
@@ -8,7 +9,6 @@ use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{GivenNegatives, HoldOut, Meta};
 use edgecut_testing::{Need, free_port, skip};
-use programs::{Process, Scratch, TRAIN, assert_refused, edge_parts, end, error_of, fake_parts, link_parts, run, scratch, start_training, stderr, train, typed_parts, unplace, assert_error, succeeded};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;

@@ -1,11 +1,10 @@
 //! Tests that processes of a node with the same part share one copy of its files in memory.
 #![cfg(target_os = "linux")]
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::Dataset;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
-use programs::{Folder, children_of, end, node, send, start_training, written_by};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

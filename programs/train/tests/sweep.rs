@@ -1,14 +1,10 @@
 //! Sweeps: real runs of `train` with combinations of flags.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_testing::assert_has;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Split, TargetKind, Targets};
-use programs::{
-    Folder, Scratch, assert_refused, entry, error_of, fake_parts, json_of, link_parts, program, random_graph, run,
-    scratch, stderr, succeeded, written_by,
-};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;

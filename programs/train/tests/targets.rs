@@ -1,9 +1,8 @@
 //! Numbers and several labels: training, evaluation of saved models, predictions and checkpoints with the program.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::{Dataset, TargetKind, Targets, map_npy};
-use programs::{Folder, assert_error, entry, error_of, fake_parts, json_of, metrics_lines, node, number_of, predict, predicted, program, random_graph, run, stderr, succeeded, train_or_evaluate, trained, written_by};
 use serde_json::Value;
 use std::path::Path;
 

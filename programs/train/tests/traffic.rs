@@ -1,11 +1,10 @@
 //! Test that the counted traffic is what the kernel counts. It needs root and network namespaces, and is skipped without
 //! them.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_testing::{Need, skip};
-use programs::{metrics_lines, run, succeeded, train, written_by};
 use serde_json::Value;
 use std::process::Command;
 

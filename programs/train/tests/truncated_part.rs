@@ -1,10 +1,9 @@
 //! A part whose file is truncated while a job trains on it ends the job with an error that names the file.
 #![cfg(target_os = "linux")]
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{end, node, start_training, stderr, written_by};
 use std::fs::File;
 
 #[test]

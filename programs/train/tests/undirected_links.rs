@@ -1,12 +1,11 @@
 //! Held-out edges of undirected graphs that the data gives in one direction, from real processes: neither direction is a
 //! negative or a proposal, for any layout.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::readers::export_npy;
 use edgecut_graph::{Dataset, EdgeList, Features, NodeData};
 use edgecut_partition::{Method, PartitionOptions, partition};
-use programs::{Folder, json_of, predicted, program, run, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

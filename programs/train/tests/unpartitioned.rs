@@ -1,11 +1,10 @@
 //! Tests of jobs on one machine with a dataset that is not partitioned.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
 use edgecut_testing::{free_port, assert_has};
-use programs::{Parts, Process, assert_error, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr, train, written_by, succeeded};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Training from the weights of a saved model, and frozen layers, with real processes.
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
@@ -9,10 +9,6 @@ use edgecut_graph::{
     Dataset, DiskPartId, EdgeData, Features, NodeData, NodeTypeId, OriginalIds, Part, Splits, Workspace,
 };
 use edgecut_partition::{Changes, Replaces, UpdateOptions, update};
-use programs::{
-    Folder, assert_error, assert_same, error_of, evaluation_of, fake_parts, link_parts, program, run, stderr,
-    succeeded, train_or_evaluate, typed_link_parts, typed_parts, written_by,
-};
 use safetensors::SafeTensors;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,10 +1,9 @@
 //! Wrong flags and files: each ends its program with one error that names the flag or file, and with no output.
 
-use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::write_npy;
 use edgecut_testing::{Need, copy_executable, skip};
-use programs::{Process, TRAIN, end, fake_parts, stderr, unplace};
 use std::fs::Permissions;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;

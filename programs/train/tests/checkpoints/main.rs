@@ -4,10 +4,7 @@
 mod resized;
 pub(crate) mod training;
 
-use crate::programs::{
-    Process, TRAIN, assert_error, assert_refused, end, error_of, fake_parts, parts, run, send, stderr, typed_parts,
-    unplace, written_by,
-};
+use crate::programs::*;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, Features};
 use edgecut_output::testing::ForeignEntries;

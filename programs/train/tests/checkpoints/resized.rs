@@ -1,7 +1,7 @@
 //! Runs that continue with another number of processes, or with other parts.
 
 use super::training::{Outcome, Training, graphs, kill_all, links, typed_nodes, wait_until};
-use crate::programs::{Process, metrics_lines, run, stderr, typed_parts};
+use crate::programs::*;
 use edgecut_testing::assert_has;
 use std::path::Path;
 

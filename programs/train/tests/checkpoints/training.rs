@@ -1,9 +1,6 @@
 //! Trainings whose files are in folders of their own.
 
-use crate::programs::{
-    self, ENDS_WITHIN, Folder, Process, TRAIN, children_of, edge_parts, end, link_parts, run, stderr, typed_parts,
-    unplace,
-};
+use crate::programs::*;
 use rustix::process::{Pid, Signal, kill_process};
 use safetensors::SafeTensors;
 use serde_json::Value;

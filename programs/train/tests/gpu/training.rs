@@ -8,10 +8,7 @@ use edgecut_gpu::{DeviceChoice, resolve};
 use edgecut_graph::readers::FakeOptions;
 use serde_json::Value;
 
-use crate::programs::{
-    Folder, Parts, Process, end_within, error_of, fake_parts_of, link_parts, metrics_lines, program, stderr, succeeded,
-    typed_parts,
-};
+use crate::programs::*;
 
 /// The maximum duration of a run. It is long because a GPU that is emulated on the CPU is slow, and CI runs it at the lowest
 /// priority.

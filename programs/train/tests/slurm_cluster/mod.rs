@@ -1,6 +1,6 @@
 //! A Slurm cluster with two nodes on this machine, with its own files and ports. Dropping the value stops it.
 
-use crate::programs::{ENDS_WITHIN, Folder, Process, end, stderr, unplace};
+use crate::programs::*;
 use edgecut_testing::free_port;
 use std::fmt::Write;
 use std::net::TcpListener;
