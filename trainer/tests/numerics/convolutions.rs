@@ -7,10 +7,10 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::Param;
 use burn::tensor::Tensor;
 use edgecut_gnn::nn::{
-    Aggregation, Conv, ConvInput, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GcnNorm, GraphConv,
-    GraphConvSettings, LayerForm, LayerPass, Mode, ModelName, WeightInit,
+    Aggregation, Conv, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GcnNorm, GraphConv,
+    GraphConvSettings, LayerForm, Mode, ModelName, WeightInit,
 };
-use edgecut_gnn::ops::{Activation, BatchGraph, Block, DropoutKey, Segments};
+use edgecut_gnn::ops::{BatchGraph, Block, DropoutKey, Segments};
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::gradients::num_parameters;
 use edgecut_trainer::models::{
@@ -189,14 +189,7 @@ fn graph_convolution_equals_its_formula_forward_and_backward() {
             let output = if is_slow {
                 slow(layer, x.clone(), &block, aggregation)
             } else {
-                any.convolve(ConvInput {
-                    x: x.clone(),
-                    x_dst: None,
-                    block: &block,
-                    edges: EdgeData::default(),
-                    pass: LayerPass::new(Mode::Eval, 0),
-                    activation: Activation::Identity,
-                })
+                any.convolve(eval_input(x.clone(), None, &block, EdgeData::default()))
             };
             let gradients = output.clone().powi_scalar(2).sum().backward();
             let mut all = values(output);
@@ -229,15 +222,8 @@ fn destinations_without_edges_have_no_message() {
         }
         let shape = ConvShape { in_channels: 8, out_channels: 8, edge_channels, role, batch_norm: false };
         let layer = kind.init::<Plain>(shape, &mut WeightInit::new(3), &device);
-        let output = layer.convolve(ConvInput {
-            x: draws.matrix(3, 8),
-            x_dst: Some(draws.matrix(2, 8)),
-            block: &block,
-            edges,
-            pass: LayerPass::new(Mode::Eval, 0),
-            activation: Activation::Identity,
-        });
-        let output = values(output);
+        let [x, x_dst] = [3, 2].map(|rows| draws.matrix(rows, 8));
+        let output = values(layer.convolve(eval_input(x, Some(x_dst), &block, edges)));
         assert!(output[..8].iter().any(|value| *value != 0.0), "{}", model.name);
         assert!(output[8..].iter().all(|value| *value == 0.0), "{}: {output:?}", model.name);
     }

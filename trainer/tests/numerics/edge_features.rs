@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Param;
 use burn::tensor::activation::{leaky_relu, relu, softmax};
 use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_gnn::nn::{
     AnyConv, Conv, ConvInput, ConvKind, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, EdgeWeighting, FlagValues,
-    GatConv, GcnNorm, GineConv, LayerForm, LayerPass, Mode, PnaConv, TransformerConv, WeightInit,
+    GatConv, GcnNorm, GineConv, LayerForm, PnaConv, TransformerConv, WeightInit,
 };
-use edgecut_gnn::ops::{Activation, AttentionVersion, Block};
+use edgecut_gnn::ops::{AttentionVersion, Block};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
@@ -36,6 +36,10 @@ impl Rows {
         let x_dst = between_types.then(|| draws.matrix(block.num_dst(), in_channels));
         let edges = draws.matrix(block.num_edges(), EDGE_CHANNELS);
         Self { block, x, x_dst, edges }
+    }
+
+    fn input(&self, x: Matrix, edges: EdgeData<Grad>) -> ConvInput<'_, Grad> {
+        eval_input(x, self.x_dst.clone(), &self.block, edges)
     }
 
     fn of_destinations(&self, x: &Matrix) -> Matrix {
@@ -281,18 +285,6 @@ impl<'a> Aggregating<'a> {
     }
 }
 
-/// Collects the gradients of all parameters.
-struct Gradients<'a> {
-    of: &'a <Grad as burn::tensor::backend::AutodiffBackend>::Gradients,
-    values: Vec<f64>,
-}
-
-impl ModuleVisitor<Grad> for Gradients<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<Grad, D>>) {
-        self.values.extend(values(param.val().grad(self.of).expect("every parameter has a gradient")));
-    }
-}
-
 /// Returns the output, and the gradients of the input and of all parameters.
 fn all_values(layer: &AnyConv<Grad>, x: &Matrix, compute: impl Fn(Matrix) -> Matrix) -> Vec<f64> {
     let x = x.clone().detach().require_grad();
@@ -300,8 +292,8 @@ fn all_values(layer: &AnyConv<Grad>, x: &Matrix, compute: impl Fn(Matrix) -> Mat
     let gradients = output.clone().powi_scalar(2).sum().backward();
     let mut all = values(output);
     all.extend(values(x.grad(&gradients).expect("the input has a gradient")));
-    let mut of_parameters = Gradients { of: &gradients, values: Vec::new() };
-    layer.visit(&mut of_parameters);
+    let of_parameters = parameter_gradients(layer, &gradients);
+    assert_eq!(of_parameters.num_missing, 0, "every parameter has a gradient");
     all.extend(of_parameters.values);
     all
 }
@@ -326,16 +318,8 @@ fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
             let shape =
                 ConvShape { in_channels: 8, out_channels: 8, edge_channels: EDGE_CHANNELS, role, batch_norm: false };
             let layer = kind.init::<Grad>(shape, &mut WeightInit::new(5), &device);
-            let fast = all_values(&layer, &rows.x, |x| {
-                layer.convolve(ConvInput {
-                    x,
-                    x_dst: rows.x_dst.clone(),
-                    block: &rows.block,
-                    edges: EdgeData { features: Some(rows.edges.clone()), ..EdgeData::default() },
-                    pass: LayerPass::new(Mode::Eval, 0),
-                    activation: Activation::Identity,
-                })
-            });
+            let edges = EdgeData { features: Some(rows.edges.clone()), ..EdgeData::default() };
+            let fast = all_values(&layer, &rows.x, |x| layer.convolve(rows.input(x, edges.clone())));
             let slow = all_values(&layer, &rows.x, |x| match (&layer, kind) {
                 (AnyConv::Gat(layer), ConvKind::Gat(settings)) => {
                     slow_gat(layer, x, &rows, settings.version, !is_message)
@@ -360,14 +344,7 @@ fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
 /// Returns the output of a layer over rows, and the gradient of the input.
 fn output_and_gradient(layer: &PnaConv<Grad>, rows: &Rows, features: Option<Matrix>) -> Vec<f64> {
     let x = rows.x.clone().detach().require_grad();
-    let output = layer.convolve(ConvInput {
-        x: x.clone(),
-        x_dst: rows.x_dst.clone(),
-        block: &rows.block,
-        edges: EdgeData { features, ..EdgeData::default() },
-        pass: LayerPass::new(Mode::Eval, 0),
-        activation: Activation::Identity,
-    });
+    let output = layer.convolve(rows.input(x.clone(), EdgeData { features, ..EdgeData::default() }));
     let gradients = output.clone().powi_scalar(2).sum().backward();
     [values(output), values(x.grad(&gradients).expect("a gradient"))].concat()
 }
@@ -419,14 +396,8 @@ fn edge_features_change_the_output() {
         }
         let layer = kind.init::<Grad>(shape, &mut WeightInit::new(5), &device);
         let run = |edges: Matrix| {
-            values(layer.convolve(ConvInput {
-                x: rows.x.clone(),
-                x_dst: None,
-                block: &rows.block,
-                edges: EdgeData { features: Some(edges), ..EdgeData::default() },
-                pass: LayerPass::new(Mode::Eval, 0),
-                activation: Activation::Identity,
-            }))
+            let edges = EdgeData { features: Some(edges), ..EdgeData::default() };
+            values(layer.convolve(rows.input(rows.x.clone(), edges)))
         };
         assert_eq!(run(rows.edges.clone()) != run(rows.edges.clone() * 2.0), reads, "{}", model.name);
     }
@@ -465,20 +436,8 @@ fn aggregations_are_weighted_by_edges_with_and_without_features() {
                     let factors = is_weighted.then(|| {
                         Arc::new(weighting.factors(rows.block.graph(), weights.clone()).expect("a weight per edge"))
                     });
-                    let fast = all_values(&layer, &rows.x, |x| {
-                        layer.convolve(ConvInput {
-                            x,
-                            x_dst: rows.x_dst.clone(),
-                            block: &rows.block,
-                            edges: EdgeData {
-                                features: Some(rows.edges.clone()),
-                                factors: factors.clone(),
-                                ..EdgeData::default()
-                            },
-                            pass: LayerPass::new(Mode::Eval, 0),
-                            activation: Activation::Identity,
-                        })
-                    });
+                    let edges = EdgeData { features: Some(rows.edges.clone()), factors, ..EdgeData::default() };
+                    let fast = all_values(&layer, &rows.x, |x| layer.convolve(rows.input(x, edges.clone())));
                     let of_block = &weights[..rows.block.num_edges()];
                     let of_block = is_weighted.then_some(of_block);
                     let slow = all_values(&layer, &rows.x, |x| {
@@ -513,16 +472,8 @@ fn a_gcn_normalises_by_the_sums_of_weights() {
     let layer = kind.init::<Grad>(shape, &mut WeightInit::new(5), &Default::default());
     let AnyConv::Gcn(gcn) = &layer else { unreachable!("a GCN was made") };
     let x = draws.matrix::<Grad>(12, 5);
-    let fast = all_values(&layer, &x, |x| {
-        layer.convolve(ConvInput {
-            x,
-            x_dst: None,
-            block: &block,
-            edges: EdgeData { gcn_norm: Some(norm.clone()), ..EdgeData::default() },
-            pass: LayerPass::new(Mode::Eval, 0),
-            activation: Activation::Identity,
-        })
-    });
+    let edges = EdgeData { gcn_norm: Some(norm), ..EdgeData::default() };
+    let fast = all_values(&layer, &x, |x| layer.convolve(eval_input(x, None, &block, edges.clone())));
     // The dense matrix D^-1/2 (A + I) D^-1/2.
     let mut adjacency = vec![0.0; 12 * 12];
     let roots: Vec<f64> = in_weights.iter().map(|&sum| (f64::from(sum) + 1.0).sqrt()).collect();

@@ -6,8 +6,8 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
-use edgecut_gnn::nn::{AnyConv, AnyTypedConv, HeteroConv, SageConv};
-use edgecut_gnn::ops::{BatchGraph, Block, EdgeWeights, Reduce};
+use edgecut_gnn::nn::{AnyConv, AnyTypedConv, ConvInput, EdgeData, HeteroConv, LayerPass, Mode, SageConv};
+use edgecut_gnn::ops::{Activation, BatchGraph, Block, EdgeWeights, Reduce};
 
 /// A small random generator, so that the data of tests does not depend on a library.
 pub(crate) struct Draws(pub(crate) u64);
@@ -139,6 +139,16 @@ pub(crate) fn gather_scatter<B: Backend>(x: Tensor<B, 2>, block: &Block, reduce:
         }
         Reduce::Max => unreachable!("handled above"),
     }
+}
+
+/// Returns the input of a convolution in an evaluation, whose output has no activation.
+pub(crate) fn eval_input<B: Backend>(
+    x: Tensor<B, 2>,
+    x_dst: Option<Tensor<B, 2>>,
+    block: &Block,
+    edges: EdgeData<B>,
+) -> ConvInput<'_, B> {
+    ConvInput { x, x_dst, block, edges, pass: LayerPass::new(Mode::Eval, 0), activation: Activation::Identity }
 }
 
 /// Returns the layer of a model with SAGE layers.
