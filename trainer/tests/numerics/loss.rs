@@ -14,66 +14,50 @@ use crate::support::*;
 type Grad = Autodiff<NdArray<f64>>;
 
 #[test]
-fn equals_its_formula() {
+fn cross_entropy_equals_its_formula_with_weights_and_smoothing_and_without() {
     let mut draws = Draws(5);
     let seeds = 9;
-    let classes = 4;
-    let logits = draws.matrix::<Grad>(seeds, classes).mul_scalar(5.0).require_grad();
-    let labels: Vec<i64> = (0..seeds).map(|_| draws.below(classes) as i64).collect();
-    let result = cross_entropy(logits.clone(), &labels).expect("labels that fit");
-    let rows = values(logits.clone());
-    let mut loss = 0.0;
-    let mut correct = 0;
-    let mut gradient = Vec::new();
-    for (row, &label) in rows.chunks(classes).zip(&labels) {
-        let total: f64 = row.iter().map(|logit| logit.exp()).sum();
-        loss -= (row[label as usize].exp() / total).ln() / seeds as f64;
-        correct += usize::from(row.iter().all(|&logit| logit <= row[label as usize]));
-        let share = |class: usize| row[class].exp() / total - f64::from(u8::from(class == label as usize));
-        gradient.extend((0..classes).map(|class| share(class) / seeds as f64));
-    }
-    assert_eq!((result.num_correct(), result.num_seeds), (correct, seeds));
-    assert!(correct > 0 && correct < seeds, "some predictions are correct and some are wrong");
-    assert_close(&values(result.mean()), &[loss], 1e-12, "loss");
-    let gradients = result.mean().backward();
-    assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");
-}
-
-#[test]
-fn weights_and_smoothing_equal_their_formula() {
-    let mut draws = Draws(6);
-    let seeds = 7;
     let classes = 3;
     let logits = draws.matrix::<Grad>(seeds, classes).mul_scalar(4.0).require_grad();
     let labels: Vec<i64> = (0..seeds).map(|_| draws.below(classes) as i64).collect();
-    let weights = [0.5, 2.0, 0.0];
-    let smoothing = 0.2;
-    let loss = CrossEntropy { class_weights: ClassWeights::Given(weights.to_vec()), label_smoothing: smoothing };
-    let result = loss.sum(logits.clone(), &Target::Classes(labels.clone())).expect("labels that fit");
     let rows = values(logits.clone());
-    let total_weight: f64 = labels.iter().map(|&label| weights[label as usize]).sum();
-    let mut expected = 0.0;
-    let mut gradient = Vec::new();
+    let mut num_correct = 0;
     for (row, &label) in rows.chunks(classes).zip(&labels) {
-        let total: f64 = row.iter().map(|logit| logit.exp()).sum();
-        let target = |class: usize| {
-            let of_label = if class == label as usize { 1.0 - smoothing } else { 0.0 };
-            (of_label + smoothing / classes as f64) * weights[class]
-        };
-        let targets: Vec<f64> = (0..classes).map(target).collect();
-        let sum: f64 = targets.iter().sum();
-        for class in 0..classes {
-            let share = row[class].exp() / total;
-            expected -= targets[class] * share.ln() / total_weight;
-            gradient.push((share * sum - targets[class]) / total_weight);
-        }
+        num_correct += usize::from(row.iter().all(|&logit| logit <= row[label as usize]));
     }
-    assert!((result.weight - total_weight).abs() < 1e-12);
-    assert_eq!(result.num_correct(), cross_entropy(logits.clone(), &labels).expect("labels that fit").num_correct());
-    assert_close(&values(result.mean()), &[expected], 1e-12, "loss");
-    assert_close(&values(result.totals.clone())[..1], &[expected * total_weight], 1e-12, "sum");
-    let gradients = result.mean().backward();
-    assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");
+    assert!(num_correct > 0 && num_correct < seeds, "some predictions are correct and some are wrong");
+    for (weights, smoothing) in [([1.0; 3], 0.0), ([0.5, 2.0, 0.0], 0.2)] {
+        let result = if smoothing == 0.0 {
+            cross_entropy(logits.clone(), &labels)
+        } else {
+            let class_weights = ClassWeights::Given(weights.to_vec());
+            CrossEntropy { class_weights, label_smoothing: smoothing }.sum(logits.clone(), &Target::Classes(labels.clone()))
+        };
+        let result = result.expect("labels that fit");
+        let total_weight: f64 = labels.iter().map(|&label| weights[label as usize]).sum();
+        let mut expected = 0.0;
+        let mut gradient = Vec::new();
+        for (row, &label) in rows.chunks(classes).zip(&labels) {
+            let total: f64 = row.iter().map(|logit| logit.exp()).sum();
+            let target = |class: usize| {
+                let of_label = if class == label as usize { 1.0 - smoothing } else { 0.0 };
+                (of_label + smoothing / classes as f64) * weights[class]
+            };
+            let targets: Vec<f64> = (0..classes).map(target).collect();
+            let sum: f64 = targets.iter().sum();
+            for class in 0..classes {
+                let share = row[class].exp() / total;
+                expected -= targets[class] * share.ln() / total_weight;
+                gradient.push((share * sum - targets[class]) / total_weight);
+            }
+        }
+        assert!((result.weight - total_weight).abs() < 1e-12);
+        assert_eq!((result.num_correct(), result.num_seeds), (num_correct, seeds));
+        assert_close(&values(result.mean()), &[expected], 1e-12, "loss");
+        assert_close(&values(result.totals.clone())[..1], &[expected * total_weight], 1e-12, "sum");
+        let gradients = result.mean().backward();
+        assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");
+    }
 }
 
 #[test]
