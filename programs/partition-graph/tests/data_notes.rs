@@ -1,6 +1,6 @@
 //! Notes and warnings about data from which a model would learn little.
 
-use crate::table_files::{Folder, arrays};
+use crate::table_files::{Folder, arrays, with};
 use edgecut_testing::assert_has;
 use serde_json::{Value, json};
 
@@ -31,9 +31,7 @@ fn conf(features: &Value) -> String {
 
 /// Returns a feature of dates.
 fn date(more: Value) -> Value {
-    let mut transform = json!({"name": "date"});
-    transform.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    json!({"feature_col": "joined", "transform": transform})
+    json!({"feature_col": "joined", "transform": with(json!({"name": "date"}), &more)})
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Edges keep the ids that they have in their table: in parts, in reverse types and in updates.
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
-use crate::table_files::{Folder, contents};
+use crate::table_files::{Folder, contents, with};
 use edgecut_testing::{assert_has, succeeded};
 use arrow_array::{ArrayRef, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, EdgeTypeId, Meta, Part};
@@ -24,9 +24,7 @@ fn write_conf(folder: &Folder, files: &str, id_col: Option<&str>, more: Value) {
     if let Some(id_col) = id_col {
         table["edge_id_col"] = id_col.into();
     }
-    let mut conf = json!({"edges": [table]});
-    conf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    folder.write("graph.json", conf.to_string());
+    folder.with(&with(json!({"edges": [table]}), &more));
 }
 
 /// Writes the table of edges, with ids that are texts.

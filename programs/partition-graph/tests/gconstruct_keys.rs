@@ -1,6 +1,6 @@
 //! Configurations with each key of `gconstruct-v0.1`, each of which is accepted, or refused for a reason.
 
-use crate::table_files::Folder;
+use crate::table_files::{Folder, with};
 use edgecut_testing::assert_has;
 use edgecut_tables::{TableError, TableGraph, TableOptions, Unsupported, read_tables};
 use serde_json::{Value, json};
@@ -48,9 +48,7 @@ fn feature(column: &str, transform: Value) -> Value {
 
 /// Returns a label of nodes with further keys.
 fn label(keys: Value) -> Value {
-    let mut label = json!({"task_type": "classification", "label_col": "y"});
-    label.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
-    json!([label])
+    json!([with(json!({"task_type": "classification", "label_col": "y"}), &keys)])
 }
 
 fn read(folder: &Folder, conf: &Value, unsupported: Unsupported) -> Result<TableGraph, TableError> {

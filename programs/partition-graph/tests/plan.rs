@@ -1,7 +1,7 @@
 //! Plans against the memory and the files of real runs.
 
 use crate::graphs::json_of;
-use crate::table_files::Folder;
+use crate::table_files::{Folder, one_type};
 use edgecut_testing::succeeded;
 use edgecut_graph::write_npy;
 use serde_json::{Value, json};
@@ -98,10 +98,7 @@ fn a_plan_counts_the_splits_of_labeled_edges() {
 /// Returns the planned memory of reading with a feature of a column of `n.csv`.
 fn planned_for_impute(folder: &Folder, column: &str, impute: &str) -> u64 {
     let feature = json!({"feature_col": column, "impute": impute});
-    let conf = json!({
-        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "n.csv", "features": [feature]}],
-        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
-    });
+    let conf = one_type(&json!({"features": [feature]}), &json!({}));
     let output = succeeded(folder.with(&conf).run("none", &["--plan"]));
     planned_reading(&serde_json::from_slice(&output.stdout).unwrap())
 }

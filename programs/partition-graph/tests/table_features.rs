@@ -1,6 +1,6 @@
 //! Features of tables: replaced missing values, dates and all transforms, in CSV and Parquet, in one and in several parts.
 
-use crate::table_files::{Folder, arrays, values_of_nodes};
+use crate::table_files::{Folder, arrays, one_type, values_of_nodes, with};
 use edgecut_testing::assert_has;
 use arrow_array::builder::{Float64Builder, ListBuilder};
 use arrow_array::{ArrayRef, Float64Array, StringArray, TimestampMicrosecondArray};
@@ -56,14 +56,10 @@ fn write(folder: &Folder) {
 }
 
 /// Returns the configuration of features. The rows 0 to 2 train, row 3 is for validation and row 4 for tests.
-fn conf(features: &[Value], file: &str) -> String {
+fn conf(features: &[Value], file: &str) -> Value {
     let label =
         json!({"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.17, 0.17], "split_by": "day"});
-    json!({
-        "nodes": [{"node_type": "n", "node_id_col": "id", "files": file, "features": features, "labels": [label]}],
-        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
-    })
-    .to_string()
+    one_type(&json!({"files": file, "features": features, "labels": [label]}), &json!({}))
 }
 
 /// Checks that features are the same in all formats and numbers of parts, with a limit of memory and built later. Returns the
@@ -130,18 +126,12 @@ fn check(folder: &Folder, cases: &[(&str, Value, [&[f64]; NUM_ROWS])], last: Val
     rest
 }
 
-/// Returns JSON with further keys.
-fn with(mut value: Value, more: Value) -> Value {
-    value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    value
-}
-
 #[test]
 fn missing_values_are_replaced_in_every_transform() {
     let folder = Folder::new();
     write(&folder);
     let x = |impute: &str| json!({"feature_col": "x", "impute": impute});
-    let color = |more: Value| {
+    let color = |more: &Value| {
         let transform = json!({"name": "to_categorical"});
         with(json!({"feature_col": "color", "missing_values": ["unknown", "?"], "transform": transform}), more)
     };
@@ -152,44 +142,44 @@ fn missing_values_are_replaced_in_every_transform() {
         ("most", x("most_frequent"), [&[1.0], &[2.0], &[4.0], &[4.0], &[4.0], &[4.0]]),
         (
             "constant",
-            with(x("constant"), json!({"fill_value": 9, "indicator": true})),
+            with(x("constant"), &json!({"fill_value": 9, "indicator": true})),
             [&[1.0, 0.0], &[2.0, 0.0], &[9.0, 1.0], &[4.0, 0.0], &[4.0, 0.0], &[9.0, 1.0]],
         ),
         ("none", x("none"), [&[1.0], &[2.0], &[0.0], &[4.0], &[4.0], &[0.0]]),
         (
             "train",
-            with(x("mean"), json!({"fit_on": "train"})),
+            with(x("mean"), &json!({"fit_on": "train"})),
             // The rows 0 to 2 train.
             [&[1.0], &[2.0], &[1.5], &[4.0], &[4.0], &[1.5]],
         ),
         (
             "max_min_norm",
-            with(x("constant"), json!({"fill_value": 10, "transform": {"name": "max_min_norm"}})),
+            with(x("constant"), &json!({"fill_value": 10, "transform": {"name": "max_min_norm"}})),
             [&[0.0], &[1.0 / 3.0], &[1.0], &[1.0], &[1.0], &[1.0]],
         ),
         (
             "standard",
-            with(x("median"), json!({"transform": {"name": "standard"}})),
+            with(x("median"), &json!({"transform": {"name": "standard"}})),
             [&[1.0 / 11.0], &[2.0 / 11.0], &[3.0 / 11.0], &[4.0 / 11.0], &[4.0 / 11.0], &[3.0 / 11.0]],
         ),
         (
             "z_score",
-            with(x("mean"), json!({"transform": {"name": "z_score"}})),
+            with(x("mean"), &json!({"transform": {"name": "z_score"}})),
             [&[-1.347151], &[-0.57735], &[0.0], &[0.96225], &[0.96225], &[0.0]],
         ),
         (
             "log",
-            with(x("none"), json!({"transform": {"name": "log"}})),
+            with(x("none"), &json!({"transform": {"name": "log"}})),
             [&[std::f64::consts::LN_2], &[1.098612], &[0.0], &[1.609438], &[1.609438], &[0.0]],
         ),
         (
             "clip",
-            with(x("most_frequent"), json!({"transform": {"name": "clip", "quantiles": [0, 0.5]}})),
+            with(x("most_frequent"), &json!({"transform": {"name": "clip", "quantiles": [0, 0.5]}})),
             [&[1.0], &[2.0], &[3.0], &[3.0], &[3.0], &[3.0]],
         ),
         (
             "bucket",
-            with(x("median"), json!({"transform": {"name": "bucket_numerical", "range": [0, 4], "bucket_cnt": 2}})),
+            with(x("median"), &json!({"transform": {"name": "bucket_numerical", "range": [0, 4], "bucket_cnt": 2}})),
             [&[1.0, 0.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0]],
         ),
         (
@@ -204,15 +194,15 @@ fn missing_values_are_replaced_in_every_transform() {
                 &[4.0, 5.0, 1.0],
             ],
         ),
-        ("zeros", color(json!({})), [&[0.0, 1.0], &[1.0, 0.0], &[0.0, 0.0], &[0.0, 1.0], &[0.0, 0.0], &[0.0, 0.0]]),
+        ("zeros", color(&json!({})), [&[0.0, 1.0], &[1.0, 0.0], &[0.0, 0.0], &[0.0, 1.0], &[0.0, 0.0], &[0.0, 0.0]]),
         (
             "frequent",
-            color(json!({"impute": "most_frequent"})),
+            color(&json!({"impute": "most_frequent"})),
             [&[0.0, 1.0], &[1.0, 0.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0]],
         ),
         (
             "other",
-            color(json!({"impute": "constant", "fill_value": "other", "indicator": true})),
+            color(&json!({"impute": "constant", "fill_value": "other", "indicator": true})),
             [
                 &[0.0, 0.0, 1.0, 0.0],
                 &[1.0, 0.0, 0.0, 0.0],
@@ -223,7 +213,7 @@ fn missing_values_are_replaced_in_every_transform() {
             ],
         ),
     ];
-    let found = check(&folder, &cases, with(x("median"), json!({"transform": {"name": "rank_gauss"}})));
+    let found = check(&folder, &cases, with(x("median"), &json!({"transform": {"name": "rank_gauss"}})));
     assert!(found[1][0] < found[2][0] && found[2][0] < found[3][0], "{found:?}");
 }
 
@@ -257,7 +247,7 @@ fn replacements_are_those_of_the_transforms_of_other_parts() {
 fn times_become_ages_and_parts_of_the_calendar() {
     let folder = Folder::new();
     write(&folder);
-    let date = |more: Value| {
+    let date = |more: &Value| {
         json!({"feature_col": "time", "impute": "none", "transform": with(json!({"name": "date"}), more)})
     };
     let age: [&[f64]; NUM_ROWS] = [&[30.0], &[28.5], &[0.0], &[0.0], &[29.791_667], &[0.0]];
@@ -265,17 +255,17 @@ fn times_become_ages_and_parts_of_the_calendar() {
     let calendar = json!({"outputs": ["age", "hour", "weekday", "day", "month", "year"], "unit": "hours",
         "reference": "2020-01-02"});
     let cases = [
-        ("age", date(json!({})), age),
+        ("age", date(&json!({})), age),
         // Numbers since 1970 are the same times.
-        ("epoch", with(date(json!({"epoch": "s"})), json!({"feature_col": "seconds"})), age),
+        ("epoch", with(date(&json!({"epoch": "s"})), &json!({"feature_col": "seconds"})), age),
         (
             "scaled",
-            date(json!({"scale": true})),
+            date(&json!({"scale": true})),
             [&[0.621_403], &[0.503_818], &[0.0], &[-1.730_293], &[0.605_072], &[0.0]],
         ),
         (
             "calendar",
-            date(calendar),
+            date(&calendar),
             [
                 &[24.0, 0.0, 2.0, 1.0, 1.0, 2020.0],
                 &[-12.0, 12.0, 3.0, 2.0, 1.0, 2020.0],
@@ -287,7 +277,7 @@ fn times_become_ages_and_parts_of_the_calendar() {
         ),
         (
             "cyclic",
-            date(json!({"outputs": ["hour", "month"], "cyclic": true})),
+            date(&json!({"outputs": ["hour", "month"], "cyclic": true})),
             [
                 &[0.0, 1.0, 0.0, 1.0],
                 &[0.0, -1.0, 0.0, 1.0],
@@ -299,7 +289,7 @@ fn times_become_ages_and_parts_of_the_calendar() {
         ),
     ];
     // A missing time can be a date.
-    let filled = with(date(json!({"outputs": ["day"]})), json!({"impute": "constant", "fill_value": "2020-05-07"}));
+    let filled = with(date(&json!({"outputs": ["day"]})), &json!({"impute": "constant", "fill_value": "2020-05-07"}));
     let found = check(&folder, &cases, filled);
     assert_near("filled", &found, &[&[1.0], &[2.0], &[7.0], &[31.0], &[1.0], &[7.0]]);
 }
@@ -310,10 +300,8 @@ fn a_column_of_times_is_a_feature_as_well() {
     folder.write("e.csv", "s,d\n0,1\n");
     folder.write("n.csv", "id,t\n0,1577836800000\n1,1577836800500\n");
     let feature = json!({"feature_col": "t", "transform": {"name": "date", "unit": "seconds", "epoch": "ms"}});
-    let node = json!({"node_type": "n", "node_id_col": "id", "files": "n.csv", "features": [feature],
-        "time_col": {"name": "t", "epoch": "ms"}});
-    let edge = json!({"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
-    let (made, _) = folder.with(&json!({"nodes": [node], "edges": [edge]})).made("out", &[]);
+    let node = json!({"features": [feature], "time_col": {"name": "t", "epoch": "ms"}});
+    let (made, _) = folder.with(&one_type(&node, &json!({}))).made("out", &[]);
     assert_eq!(made["time_unit"], "nanoseconds");
     assert_eq!(values_of_nodes::<f32>(&folder, "out", "features.npy"), [[0.5], [0.0]]);
     assert_eq!(
@@ -340,7 +328,7 @@ fn texts_become_shares_and_hashes() {
     assert_eq!(std::fs::read(old).unwrap(), std::fs::read(folder.path("other/transforms.json")).unwrap());
     write(&folder);
 
-    let on_all = with(frequency, json!({"fit_on": "all", "feature_name": "on_all"}));
+    let on_all = with(frequency, &json!({"fit_on": "all", "feature_name": "on_all"}));
     let buckets = feature("color", json!({"name": "hash_buckets", "buckets": 64}));
     let ngrams = feature("note", json!({"name": "hash_ngrams", "buckets": 512}));
     let mut found = features(&folder, "several", &[on_all, buckets, ngrams]);
@@ -370,25 +358,17 @@ fn lists_of_other_lengths_are_cut_or_filled() {
     folder.write_parquet("n.parquet", Compression::SNAPPY, columns);
     folder.write("n.csv", "id,v\na,\"[1, 2, 3]\"\nb,[4]\nc,[]\nd,\n");
     folder.write("e.csv", "s,d\na,b\n");
-    let conf = |file: &str, feature: Value| {
-        json!({
-            "nodes": [{"node_type": "n", "node_id_col": "id", "files": file, "features": [feature]}],
-            "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
-        })
-        .to_string()
-    };
+    let conf =
+        |file: &str, feature: Value| one_type(&json!({"files": file, "features": [feature]}), &json!({}));
     for file in ["n.csv", "n.parquet"] {
-        folder.write(
-            "graph.json",
-            conf(file, json!({"feature_col": "v", "length": 2, "impute": "mean", "indicator": true})),
-        );
         let out = format!("parts of {file}");
-        folder.made(&out, &[]);
+        let feature = json!({"feature_col": "v", "length": 2, "impute": "mean", "indicator": true});
+        folder.with(&conf(file, feature)).made(&out, &[]);
         let expected = [[1.0, 2.0, 0.0], [4.0, 0.0, 0.0], [0.0, 0.0, 0.0], [5.0 / 3.0, 2.0 / 3.0, 1.0]];
         assert_eq!(values_of_nodes::<f32>(&folder, &out, "features.npy"), expected, "{file}");
-        folder.write("graph.json", conf(file, json!({"feature_col": "v"})));
-        assert_has(folder.fails(&[]), &["row 2: column v: it has 1 numbers, but earlier rows have 3; length of no-op"]);
+        let error = folder.with(&conf(file, json!({"feature_col": "v"}))).fails(&[]);
+        assert_has(error, &["row 2: column v: it has 1 numbers, but earlier rows have 3; length of no-op"]);
     }
-    folder.write("graph.json", conf("n.csv", json!({"feature_col": "v", "length": 2, "truncate_dim": 2})));
-    assert_has(folder.fails(&[]), &["nodes[0].features[0].truncate_dim: length cuts vectors already"]);
+    let feature = json!({"feature_col": "v", "length": 2, "truncate_dim": 2});
+    assert_has(folder.with(&conf("n.csv", feature)).fails(&[]), &["nodes[0].features[0].truncate_dim: length cuts vectors already"]);
 }

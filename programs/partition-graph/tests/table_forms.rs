@@ -1,7 +1,7 @@
 //! Types and forms of tables as companies have them: keys of all types, partitions, files in a wrong order, relations without
 //! rows, and names that match nothing.
 
-use crate::table_files::{Folder, arrays, values_of_nodes};
+use crate::table_files::{Folder, arrays, one_type, values_of_nodes, with};
 use edgecut_testing::assert_has;
 use arrow_array::types::Int16Type;
 use arrow_array::{
@@ -103,9 +103,7 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
 
 /// Returns a configuration of edges with the given keys.
 fn edges(more: &Value) -> Value {
-    let mut edges = json!({"relation": ["n", "to", "n"], "files": "e", "source_id_col": "s", "dest_id_col": "d"});
-    edges.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    edges
+    with(json!({"relation": ["n", "to", "n"], "files": "e", "source_id_col": "s", "dest_id_col": "d"}), more)
 }
 
 #[test]
@@ -217,8 +215,7 @@ fn folders_above_a_table_are_no_columns() {
 fn files_of_row_numbers_in_a_wrong_order_are_named() {
     let folder = Folder::new();
     let node = |more: Value| {
-        let mut node = json!({"node_type": "n", "files": "n", "features": [{"feature_col": "x"}]});
-        node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let node = with(json!({"node_type": "n", "files": "n", "features": [{"feature_col": "x"}]}), &more);
         json!({"nodes": [node], "edges": [edges(&json!({"files": "e.csv"}))]}).to_string()
     };
     folder.write("e.csv", "s,d\n0,1\n1,2\n");
@@ -271,11 +268,7 @@ fn whole_numbers_are_one_category_in_all_types() {
             json!({"feature_col": "code", "feature_name": name, "transform": transform})
         })
         .collect();
-    let conf = json!({
-        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "n-*.parquet", "features": features}],
-        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
-    });
-    folder.write("graph.json", conf.to_string());
+    folder.with(&one_type(&json!({"files": "n-*.parquet", "features": features}), &json!({})));
     folder.write("e.csv", "s,d\n0,1\n");
     let whole: ArrayRef = Arc::new(Int64Array::from(vec![10, 20, 30]));
     let wholes: [(&str, ArrayRef); 5] = [

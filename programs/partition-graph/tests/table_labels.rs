@@ -1,6 +1,6 @@
 //! Labels and splits of tables: of nodes, of edges, and edges that are held out.
 
-use crate::table_files::{Folder, arrays};
+use crate::table_files::{Folder, arrays, one_type};
 use crate::tables::feature;
 use edgecut_testing::assert_has;
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
@@ -217,14 +217,11 @@ fn several_labels_of_a_node_type_keep_their_classes_and_splits() {
 #[test]
 fn saved_classes_of_several_labels_are_found_by_name() {
     let folder = Folder::new();
-    folder.write("nodes.csv", "id,churn,kind\n1,a,b\n2,b,c\n3,c,b\n");
-    folder.write("edges.csv", "s,t\n1,2\n");
+    folder.write("n.csv", "id,churn,kind\n1,a,b\n2,b,c\n3,c,b\n");
+    folder.write("e.csv", "s,d\n1,2\n");
     let write = |labels: Value| {
         let label = json!({"task_type": "classification", "label_col": labels, "split_pct": [1, 0, 0]});
-        let conf = json!({
-            "nodes": [{"node_type": "n", "node_id_col": "id", "files": "nodes.csv", "labels": [label]}],
-            "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
-        folder.write("graph.json", conf.to_string());
+        folder.with(&one_type(&json!({"labels": [label]}), &json!({})));
     };
     write(json!(["churn", "kind"]));
     folder.made("first", &["--num-partitions", "1"]);
@@ -245,12 +242,10 @@ fn saved_classes_of_several_labels_are_found_by_name() {
 #[test]
 fn a_row_that_is_bad_in_several_labels_counts_once() {
     let folder = Folder::new();
-    folder.write("nodes.csv", "id,a,b\n1,0.5,1\n2,x,y\n3,2.5,z\n4,3.5,4\n");
-    folder.write("edges.csv", "s,t\n1,4\n");
+    folder.write("n.csv", "id,a,b\n1,0.5,1\n2,x,y\n3,2.5,z\n4,3.5,4\n");
+    folder.write("e.csv", "s,d\n1,4\n");
     let labels = json!([{"task_type": "regression", "label_col": ["a", "b"], "split_pct": [1, 0, 0]}]);
-    let conf = json!({
-        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "nodes.csv", "labels": labels}],
-        "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
+    let conf = one_type(&json!({"labels": labels}), &json!({}));
     let (made, _) = folder.with(&conf).made("out", &["--on-bad-rows", "drop", "--num-partitions", "1"]);
     let dropped = made["dropped_rows"].as_array().unwrap();
     assert_eq!((dropped.len(), &dropped[0]["rows"], &dropped[0]["table_rows"]), (1, &json!(2), &json!(4)), "{made}");
@@ -353,14 +348,11 @@ fn edges_have_classes_with_names_or_numbers_and_splits_by_shares_or_by_files() {
 #[test]
 fn a_node_of_two_splits_is_refused() {
     let folder = Folder::new();
-    folder.write("nodes.csv", "id,y\na,0\nb,1\nc,0\n");
-    folder.write("edges.csv", "s,t\na,b\nb,c\n");
+    folder.write("n.csv", "id,y\na,0\nb,1\nc,0\n");
+    folder.write("e.csv", "s,d\na,b\nb,c\n");
     let split = json!({"train": "train.json", "valid": "valid.json"});
     let label = json!({"task_type": "classification", "label_col": "y", "custom_split_filenames": split});
-    let conf = json!({
-        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "nodes.csv", "labels": [label]}],
-        "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
-    folder.write("graph.json", conf.to_string());
+    folder.with(&one_type(&json!({"labels": [label]}), &json!({})));
     folder.write("train.json", "\"a\"\n\"b\"\n\"a\"\n");
     folder.write("valid.json", "\"b\"\n\"c\"\n");
     assert_has(folder.fails(&[]), &["valid.json: row 1: b: the list train has it as well: leave it in one list"]);

@@ -1,7 +1,7 @@
 //! Splits of tables by time and by group, splits of arrays without masks, and nodes without labels in splits.
 
 use crate::graphs::json_of;
-use crate::table_files::Folder;
+use crate::table_files::{Folder, one_type, with};
 use edgecut_testing::{assert_has, succeeded};
 use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, EdgeTypeId, Meta, Part, Split, map_npy, write_npy};
@@ -28,13 +28,8 @@ fn write(folder: &Folder, label: &Value) {
         "e.csv",
         (0..NUM_NODES).fold("s,d\n".to_owned(), |text, n| format!("{text}{n},{}\n", n * 3 % NUM_NODES)),
     );
-    let mut of_nodes = json!({"task_type": "classification", "label_col": "y", "split_pct": [0.6, 0.2, 0.2]});
-    of_nodes.as_object_mut().unwrap().extend(label.as_object().unwrap().clone());
-    let conf = json!({
-        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "n.csv", "labels": [of_nodes]}],
-        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
-    });
-    folder.write("graph.json", conf.to_string());
+    let of_nodes = json!({"task_type": "classification", "label_col": "y", "split_pct": [0.6, 0.2, 0.2]});
+    folder.with(&one_type(&json!({"labels": [with(of_nodes, label)]}), &json!({})));
 }
 
 /// Returns the original ids of the nodes of type `n` in each split, ascending.
@@ -142,11 +137,7 @@ fn all_spellings_of_a_number_are_one_group() {
     for (out, file) in [("whole", "whole-*.parquet"), ("mixed", "mixed-*.parquet"), ("csv", "n.csv")] {
         let label = json!({"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25],
             "split_by_group": "group"});
-        let conf = json!({
-            "nodes": [{"node_type": "n", "node_id_col": "id", "files": file, "labels": [label]}],
-            "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
-        });
-        folder.with(&conf).made(out, &[]);
+        folder.with(&one_type(&json!({"files": file, "labels": [label]}), &json!({}))).made(out, &[]);
         assert_eq!(splits(&folder, "whole"), splits(&folder, out), "{out}");
     }
 }
@@ -216,13 +207,12 @@ fn write_edges(folder: &Folder) {
 
 /// Writes the configuration of the edges in `file`.
 fn write_edge_conf(folder: &Folder, file: &str, split: &Value) {
-    let mut label = json!({"task_type": "classification", "label_col": "kind", "missing_values": ["unknown"],
+    let label = json!({"task_type": "classification", "label_col": "kind", "missing_values": ["unknown"],
         "split_pct": [0.6, 0.2, 0.2]});
-    label.as_object_mut().unwrap().extend(split.as_object().unwrap().clone());
     let season = json!({"feature_col": "season", "transform": {"name": "frequency"}});
     let conf = json!({"edges": [{"relation": ["u", "pays", "v"], "files": file, "source_id_col": "s", "dest_id_col": "d",
-        "features": [{"feature_col": "n"}, season], "labels": [label]}]});
-    folder.write("graph.json", conf.to_string());
+        "features": [{"feature_col": "n"}, season], "labels": [with(label, split)]}]});
+    folder.with(&conf);
 }
 
 /// Returns the class, the split and the frequency of the season of each edge.

@@ -1,9 +1,9 @@
 //! `partition-graph update`: all kinds of labels and attributes, its memory, and its end between two parts.
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
-use crate::table_files::{Folder, contents};
+use crate::table_files::{Folder, contents, one_type};
 use crate::update_rules::fails;
-use crate::updates::{assert_like_all, partition, program, update, updated, write_assignment};
+use crate::updates::{assert_like_all, partition, partition_as, program, update, updated, write_assignment};
 use edgecut_testing::succeeded;
 use edgecut_graph::Meta;
 use edgecut_graph::rng::CounterRng;
@@ -187,12 +187,9 @@ fn check_kinds(more: &[&str], seed: u64) {
     }
     folder.write("all.json", conf.to_string());
     write_assignment(&folder, "parts", "assignment");
-    let [transforms, assignment] = ["parts", "assignment"].map(|name| folder.path(name));
-    let given = ["--num-partitions", "3", "--transforms", transforms.to_str().unwrap(), "--assignment"];
-    let given = [&given[..], &[assignment.to_str().unwrap()], more].concat();
-    let mut command = program();
-    command.args(["--dataset", "graph", "--conf"]).arg(folder.path("all.json"));
-    succeeded(command.arg("--output-dir").arg(folder.path("all-parts")).args(given).output().unwrap());
+    let transforms = folder.path("parts");
+    let given = ["--num-partitions", "3", "--transforms", transforms.to_str().unwrap()];
+    partition_as(&folder, "all.json", "all-parts", &[&given[..], more].concat());
     assert_like_all(&folder, "parts", "all-parts", &more.join(" "));
     let meta = Meta::read(&folder.path("parts")).unwrap();
     let of_all = Meta::read(&folder.path("all-parts")).unwrap();
@@ -223,10 +220,7 @@ fn a_table_has_all_of_several_labels_or_none() {
     let folder = Folder::new();
     folder.write("n.csv", "id,churn,kind\na,yes,red\nb,no,blue\nc,yes,red\n");
     folder.write("e.csv", "s,d\na,b\nb,c\n");
-    let mut conf = json!({
-        "nodes": [{"node_type": "n", "files": "n.csv", "node_id_col": "id", "labels": [classes(&json!(["churn", "kind"]))]}],
-        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
-    });
+    let mut conf = one_type(&json!({"labels": [classes(&json!(["churn", "kind"]))]}), &json!({}));
     partition(folder.with(&conf), "graph.json", "parts", &[]);
     folder.write("n.csv", "id,churn,kind,other\nd,yes,blue,x\na,,,\n");
     folder.write("e.csv", "s,d\nd,a\n");

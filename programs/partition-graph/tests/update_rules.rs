@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::corruption::edit_meta;
-use crate::table_files::{Folder, arrays, contents};
+use crate::table_files::{Folder, arrays, contents, one_type};
 use crate::updates::{edges_conf, partition, program, update, updated};
 use edgecut_testing::assert_has;
 use edgecut_graph::{DiskPartId, Meta, Part, checksum};
@@ -15,11 +15,9 @@ pub(crate) fn small_parts(more: &[&str]) -> (Folder, Value) {
     let folder = Folder::new();
     folder.write("n.csv", "id,x,y\na,1,red\nb,2,blue\nc,3,red\nd,4,blue\n");
     folder.write("e.csv", "s,d,w\na,b,1\nb,c,2\nc,d,3\n");
-    let conf = json!({
-        "nodes": [{"node_type": "n", "files": "n.csv", "node_id_col": "id", "features": [{"feature_col": "x"}],
-                   "labels": [{"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25]}]}],
-        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d", "weight_col": "w"}]
-    });
+    let label = json!({"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25]});
+    let of_nodes = json!({"features": [{"feature_col": "x"}], "labels": [label]});
+    let conf = one_type(&of_nodes, &json!({"weight_col": "w"}));
     partition(folder.with(&conf), "graph.json", "parts", more);
     (folder, conf)
 }

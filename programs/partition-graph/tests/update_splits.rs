@@ -2,9 +2,9 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::corruption::edit_meta;
-use crate::table_files::{Folder, arrays, contents};
+use crate::table_files::{Folder, arrays, contents, with};
 use crate::update_rules::{fails, ids, open, said, small_parts};
-use crate::updates::{edges_conf, partition, program, updated, write_assignment};
+use crate::updates::{edges_conf, partition, partition_as, updated, write_assignment};
 use edgecut_testing::assert_has;
 use edgecut_graph::{Meta, NodeTypeId, Split, TRANSFORMS_FILE, checksum};
 use serde_json::{Value, json};
@@ -271,14 +271,11 @@ fn write_rows(folder: &Folder, first: usize) {
 /// Returns a configuration of labeled nodes with the rule `of_nodes`, whose edges are held out by the rule `of_edges`.
 fn conf_of_rules(of_nodes: &Value, of_edges: Option<&Value>) -> Value {
     let mut conf = edges_conf();
-    let mut label = json!({"task_type": "classification", "label_col": "y"});
-    label.as_object_mut().unwrap().extend(of_nodes.as_object().unwrap().clone());
+    let label = with(json!({"task_type": "classification", "label_col": "y"}), of_nodes);
     conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id", "labels": [label]}]);
     conf["edges"][0]["time_col"] = "t".into();
     if let Some(rule) = of_edges {
-        let mut entry = json!({"task_type": "link_prediction"});
-        entry.as_object_mut().unwrap().extend(rule.as_object().unwrap().clone());
-        conf["edges"][0]["labels"] = json!([entry]);
+        conf["edges"][0]["labels"] = json!([with(json!({"task_type": "link_prediction"}), rule)]);
     }
     conf
 }
@@ -417,9 +414,7 @@ fn small_updates_keep_the_shares() {
         let folder = Folder::new();
         write_rows(&folder, 0);
         let mut conf = conf_of_rules(rule, None);
-        let mut label = json!({"task_type": "classification", "label_col": "y"});
-        label.as_object_mut().unwrap().extend(rule.as_object().unwrap().clone());
-        conf["edges"][0]["labels"] = json!([label]);
+        conf["edges"][0]["labels"] = json!([with(json!({"task_type": "classification", "label_col": "y"}), rule)]);
         folder.write("e.csv", "s,d,t,y\nn1,n2,0,0\nn2,n3,1,1\nn3,n4,2,0\nn4,n5,3,1\n");
         partition(folder.with(&conf), "graph.json", "parts", &[]);
         let mut edges_before = split_sizes(&folder);
@@ -492,10 +487,7 @@ fn labels_of_edges_are_kept_and_added() {
     updated(&folder, "parts", "graph.json", &[]);
     write_assignment(&folder, "parts", "assignment");
     folder.write("e.csv", format!("s,d,y\n{}\n", lines.join("\n")));
-    let mut command = program();
-    command.args(["--dataset", "graph", "--num-partitions", "2", "--conf"]).arg(folder.path("graph.json"));
-    command.arg("--output-dir").arg(folder.path("all")).arg("--assignment").arg(folder.path("assignment"));
-    assert!(command.output().unwrap().status.success());
+    partition_as(&folder, "graph.json", "all", &["--num-partitions", "2"]);
     let mut found = arrays(&folder.path("parts"));
     let mut all = arrays(&folder.path("all"));
     // The new edges are divided on their own.

@@ -310,6 +310,13 @@ pub(crate) fn partition(folder: &Folder, conf: &str, out: &str, more: &[&str]) {
     succeeded(folder.command(conf, out, more).output().unwrap());
 }
 
+/// Partitions a configuration by the assignment in the folder `assignment`.
+pub(crate) fn partition_as(folder: &Folder, conf: &str, out: &str, more: &[&str]) {
+    let mut command = program();
+    command.args(["--dataset", "graph", "--conf"]).arg(folder.path(conf)).arg("--output-dir").arg(folder.path(out));
+    succeeded(command.arg("--assignment").arg(folder.path("assignment")).args(more).output().unwrap());
+}
+
 /// Writes the part of each node of the parts `out`, in the order of original ids, as `--assignment` reads it.
 pub(crate) fn write_assignment(folder: &Folder, out: &str, to: &str) {
     let meta = Meta::read(&folder.path(out)).unwrap();
@@ -376,11 +383,8 @@ fn check(mut ids: Ids, parts: &str, removes: bool, seed: u64) {
     write(&folder, "all", &tables, ids);
     write_assignment(&folder, "parts", "assignment");
     let transforms = folder.path("parts");
-    let assignment = folder.path("assignment");
-    let more = ["--num-partitions", parts, "--transforms", transforms.to_str().unwrap(), "--assignment"];
-    let mut command = program();
-    command.args(["--dataset", "graph", "--conf"]).arg(folder.path("all.json"));
-    succeeded(command.arg("--output-dir").arg(folder.path("all-parts")).args(more).arg(assignment).output().unwrap());
+    let more = ["--num-partitions", parts, "--transforms", transforms.to_str().unwrap()];
+    partition_as(&folder, "all.json", "all-parts", &more);
     assert_like_all(&folder, "parts", "all-parts", &name);
 }
 
@@ -469,15 +473,7 @@ fn check_edges(more: &[&str]) {
     assert_eq!(results["nodes"][0]["new"], 0, "all numbers occur among the first edges");
     folder.write("e.csv", table(&[first, later].concat()));
     write_assignment(&folder, "parts", "assignment");
-    let assignment = folder.path("assignment");
-    let mut command = program();
-    command
-        .args(["--dataset", "graph", "--num-partitions", "2"])
-        .args(more)
-        .arg("--conf")
-        .arg(folder.path("graph.json"));
-    command.arg("--output-dir").arg(folder.path("all")).arg("--assignment").arg(assignment);
-    succeeded(command.output().unwrap());
+    partition_as(&folder, "graph.json", "all", &[&["--num-partitions", "2"], more].concat());
     assert_like_all(&folder, "parts", "all", &more.join(" "));
 }
 
@@ -506,15 +502,10 @@ fn new_nodes_go_to_the_part_of_their_neighbors() {
     let ring =
         |first: usize| (0..100).map(|n| format!("{},{}\n", first + n, first + (n + 1) % 100)).collect::<String>();
     folder.write("e.csv", format!("s,d\n{}{}", ring(0), ring(200)));
-    let conf =
-        json!({"edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]});
-    folder.write("graph.json", conf.to_string());
+    folder.with(&edges_conf());
     let assignment: String = (0..200).map(|n| if n < 100 { "0\n" } else { "1\n" }).collect();
-    folder.write("assignment.txt", assignment);
-    let mut command = program();
-    command.args(["--dataset", "graph", "--num-partitions", "2", "--conf"]).arg(folder.path("graph.json"));
-    command.arg("--output-dir").arg(folder.path("parts")).arg("--assignment").arg(folder.path("assignment.txt"));
-    assert!(command.output().unwrap().status.success());
+    folder.write("assignment/n.txt", assignment);
+    partition_as(&folder, "graph.json", "parts", &["--num-partitions", "2"]);
     // 500 has two neighbors in the second part. 501 and 502 have only each other and 500.
     folder.write("e.csv", "s,d\n500,205\n206,500\n500,3\n501,502\n501,500\n");
     let results = updated(&folder, "parts", "graph.json", &[]);

@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
@@ -18,6 +18,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
+
+/// Returns JSON with further keys.
+pub(crate) fn with(mut value: Value, more: &Value) -> Value {
+    value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    value
+}
+
+/// Returns a configuration of nodes of type `n` in `n.csv` and of edges between them in `e.csv`, with further or other keys.
+pub(crate) fn one_type(of_nodes: &Value, of_edges: &Value) -> Value {
+    let nodes = json!({"node_type": "n", "node_id_col": "id", "files": "n.csv"});
+    let edges = json!({"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
+    json!({"nodes": [with(nodes, of_nodes)], "edges": [with(edges, of_edges)]})
+}
 
 /// A folder with a configuration and its tables.
 pub(crate) struct Folder(TempDir);

@@ -1,6 +1,6 @@
 //! Values of tables: missing values, blank lines, shares, and times.
 
-use crate::table_files::{Folder, arrays};
+use crate::table_files::{Folder, arrays, one_type, values_of_nodes};
 use edgecut_testing::assert_has;
 use arrow_array::types::{Date32Type, Date64Type, TimestampMillisecondType, TimestampSecondType};
 use arrow_array::{
@@ -13,29 +13,17 @@ use parquet::data_type::{Int64Type, Int96, Int96Type};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 
 /// Returns a configuration with one table of each kind, with `of_nodes` and `of_edges` among their keys.
 fn conf(of_nodes: Value, of_edges: Value) -> String {
-    let mut nodes = json!({"node_type": "n", "node_id_col": "id", "files": "n.csv"});
-    let mut edges = json!({"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
-    nodes.as_object_mut().unwrap().extend(of_nodes.as_object().unwrap().clone());
-    edges.as_object_mut().unwrap().extend(of_edges.as_object().unwrap().clone());
-    json!({"nodes": [nodes], "edges": [edges]}).to_string()
+    one_type(&of_nodes, &of_edges).to_string()
 }
 
 /// Returns the values of the nodes of type `n` in a file, in the order of the table.
 fn of_nodes<T: edgecut_graph::NpyElement + Copy>(folder: &Folder, out: &str, file: &str) -> Vec<T> {
-    let mut values = BTreeMap::new();
-    for part in 0..2 {
-        let dir = folder.path(&format!("{out}/part_{part}/nodes/n"));
-        let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
-        let (_, of_part) = map_npy::<T>(&dir.join(file)).unwrap();
-        values.extend(ids.iter().copied().zip(of_part.iter().copied()));
-    }
-    values.into_values().collect()
+    values_of_nodes(folder, out, file).concat()
 }
 
 fn parquet(folder: &Folder, name: &str, columns: Vec<(&str, ArrayRef)>) {
