@@ -6,24 +6,18 @@ use crate::graphs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_partition::verify;
 use edgecut_testing::{assert_has, Need, Process, skip};
-use graphs::{contents, names, text};
+use graphs::{contents, json_of, names, text};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
     command.args(arguments).env("RAYON_NUM_THREADS", "2");
     command
-}
-
-fn succeeds(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn fails(arguments: &[&str], status: i32, why: &str) {
@@ -66,7 +60,7 @@ impl Large {
     /// Returns the parts without a limit.
     fn expected(&self, method: &str) -> std::collections::BTreeMap<String, Vec<u8>> {
         let out = self.path(&format!("expected-{method}"));
-        succeeds(&self.program(&["--output-dir", &out, "--method", method]).output().unwrap());
+        json_of(self.program(&["--output-dir", &out, "--method", method]).output().unwrap());
         contents(Path::new(&out))
     }
 }
@@ -75,7 +69,7 @@ const LIMIT: u64 = 56 << 20;
 
 /// Runs the program, which must succeed, and returns the largest anonymous memory that it has measured itself.
 fn peak_bytes(command: &mut Command) -> u64 {
-    succeeds(&command.output().unwrap())["peak_anonymous_bytes"].as_u64().unwrap()
+    json_of(command.output().unwrap())["peak_anonymous_bytes"].as_u64().unwrap()
 }
 
 #[test]
@@ -103,8 +97,8 @@ fn metis_is_replaced_if_it_does_not_fit_unless_it_was_chosen() {
     let out = large.path("out");
     let limit = LIMIT.to_string();
     let output = large.program(&["--output-dir", &out, "--memory-limit", &limit]).output().unwrap();
-    let made = succeeds(&output);
     let stderr = text(&output.stderr);
+    let made = json_of(output);
     assert!(stderr.contains("note: METIS does not fit into --memory-limit"), "{stderr}");
     assert_eq!(made["provenance"]["method"], "ldg");
     assert!(contents(Path::new(&out)) == large.expected("ldg"));
@@ -115,7 +109,7 @@ fn metis_is_replaced_if_it_does_not_fit_unless_it_was_chosen() {
     for (flags, method) in [(&[][..], "metis"), (&["--method", "semi-external"][..], "semi-external")] {
         let out = large.path(method);
         let of_limit = ["--output-dir", &out, "--memory-limit", "2GiB"];
-        let made = succeeds(&large.program(&[&of_limit[..], flags].concat()).output().unwrap());
+        let made = json_of(large.program(&[&of_limit[..], flags].concat()).output().unwrap());
         assert_eq!(made["provenance"]["method"], method);
         assert!(contents(Path::new(&out)) == large.expected(method), "{method}");
     }
@@ -124,7 +118,7 @@ fn metis_is_replaced_if_it_does_not_fit_unless_it_was_chosen() {
 /// Stops runs at moments from their start to the end of their work. Each leaves no scratch files, and either no output or
 /// all of it.
 fn stop_at_moments(program: impl Fn() -> Command, scratch: &str, out: &str) {
-    const RUNS: u32 = 8;
+    const RUNS: u32 = 6;
     let (scratch, out) = (Path::new(scratch), Path::new(out));
     let run = || Process::start(program().stdout(Stdio::null()).stderr(Stdio::null()));
     let start = Instant::now();
@@ -161,7 +155,7 @@ fn a_killed_run_leaves_no_scratch_files_and_the_next_one_succeeds() {
     let limit = LIMIT.to_string();
     let flags = ["--output-dir", &out, "--method", "ldg", "--memory-limit", &limit, "--scratch-dir", &scratch];
     stop_at_moments(|| large.program(&flags), &scratch, &out);
-    succeeds(&large.program(&flags).output().unwrap());
+    json_of(large.program(&flags).output().unwrap());
     assert!(contents(Path::new(&out)) == expected);
     assert_eq!(names(&large.root.path().join("parts")), ["out"]);
     verify(Path::new(&out)).unwrap();
@@ -192,7 +186,7 @@ fn a_full_scratch_disk_is_an_error_and_the_planned_space_suffices() {
     let large = Large::new();
     let limit = LIMIT.to_string();
     let flags = ["--method", "ldg", "--memory-limit", &limit];
-    let plan = succeeds(&large.program(&[&flags[..], &["--plan"]].concat()).output().unwrap());
+    let plan = json_of(large.program(&[&flags[..], &["--plan"]].concat()).output().unwrap());
     let needed = plan["scratch_bytes"].as_u64().unwrap();
     let scratch = large.path("scratch");
     let out = large.path("out");
@@ -211,7 +205,7 @@ fn a_full_scratch_disk_is_an_error_and_the_planned_space_suffices() {
         assert!(!Path::new(&out).exists() && names(Path::new(&scratch)).is_empty());
     }
     let _disk = Disk::mount(Path::new(&scratch), needed + (1 << 20)).unwrap();
-    succeeds(&large.program(&flags).output().unwrap());
+    json_of(large.program(&flags).output().unwrap());
 }
 
 /// Tables with ids that are texts, which take several times the limit of their test in memory.
@@ -270,7 +264,7 @@ fn tables_stay_below_the_limit_and_their_plan() {
     let scratch = large.path("scratch");
     let limit = LargeTables::LIMIT.to_string();
     let flags = [&changes[..], &["--memory-limit", &limit, "--scratch-dir", &scratch]].concat();
-    let plan = succeeds(&large.program("limited", &[&flags[..], &["--plan"]].concat()).output().unwrap());
+    let plan = json_of(large.program("limited", &[&flags[..], &["--plan"]].concat()).output().unwrap());
     assert!(!Path::new(&large.path("limited")).exists());
     let limited = peak_bytes(&mut large.program("limited", &flags));
     let planned = plan["peak_memory_bytes"].as_u64().unwrap();
@@ -290,9 +284,9 @@ fn a_killed_run_on_tables_leaves_nothing_and_a_full_disk_is_one_error() {
     let limit = LargeTables::LIMIT.to_string();
     let flags = ["--memory-limit", &limit, "--scratch-dir", &scratch];
     stop_at_moments(|| large.program("parts/out", &flags), &scratch, &large.path("parts/out"));
-    succeeds(&large.program("parts/out", &flags).output().unwrap());
+    json_of(large.program("parts/out", &flags).output().unwrap());
     assert_eq!(names(Path::new(&large.path("parts"))), ["out"]);
-    let plan = succeeds(&large.program("full", &[&flags[..], &["--plan"]].concat()).output().unwrap());
+    let plan = json_of(large.program("full", &[&flags[..], &["--plan"]].concat()).output().unwrap());
     let needed = plan["scratch_bytes"].as_u64().unwrap();
     let Some(_disk) = Disk::mount(Path::new(&scratch), needed * 11 / 20) else {
         return skip(Need::Mount, "a full scratch disk", "this user may not mount a small disk");
@@ -353,7 +347,7 @@ fn other_layouts_of_arrays_work_within_a_limit() {
         let made = |out: &str, more: &[&str]| {
             let mut command = program(&["--dataset", "graph", "--num-partitions", "2", "--method", "ldg", "--json"]);
             command.arg("--dataset-dir").arg(&dir).arg("--output-dir").arg(root.path().join(out)).arg(flag).args(more);
-            succeeds(&command.output().unwrap())
+            json_of(command.output().unwrap())
         };
         let of_limit = ["--memory-limit", "256MiB", "--scratch-dir", scratch.to_str().unwrap()];
         let plan = made("no", &[&of_limit[..], &["--plan"]].concat());
