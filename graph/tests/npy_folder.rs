@@ -12,48 +12,52 @@ use half::f16;
 use std::fs;
 use tempfile::TempDir;
 
-/// A folder with a valid graph of four nodes. Tests change single files of it.
+/// A folder of arrays.
 struct Folder(TempDir);
 
-impl Folder {
-    fn legal() -> Self {
-        let folder = Self(tempfile::tempdir().unwrap());
-        folder.put("edge_index", &[2, 3], &[0_i64, 1, 3, 1, 0, 3]);
-        folder.put("x", &[4, 2], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
-        folder.put("y", &[4], &[1_i64, 0, -1, 2]);
-        folder.put("train_idx", &[2], &[3_i64, 0]);
-        folder.put("valid_idx", &[1], &[1_i32]);
-        folder
-    }
+/// Returns a folder with a valid graph of four nodes. Tests change single files of it.
+fn legal() -> Folder {
+    let folder = Folder(tempfile::tempdir().unwrap());
+    folder.put("edge_index", &[2, 3], &[0_i64, 1, 3, 1, 0, 3]);
+    folder.put("x", &[4, 2], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+    folder.put("y", &[4], &[1_i64, 0, -1, 2]);
+    folder.put("train_idx", &[2], &[3_i64, 0]);
+    folder.put("valid_idx", &[1], &[1_i32]);
+    folder
+}
 
-    fn put<T: NpyElement>(&self, stem: &str, shape: &[usize], values: &[T]) {
+impl Folder {
+    fn put<T: NpyElement>(&self, stem: &str, shape: &[usize], values: &[T]) -> &Self {
         write_npy(&self.0.path().join(format!("{stem}.npy")), shape, values).unwrap();
+        self
     }
 
     /// Writes an array of NumPy's `bool`, which the library itself never writes.
-    fn put_bool(&self, stem: &str, values: &[u8]) {
-        self.put_as(stem, &[values.len()], values, "|b1");
+    fn put_bool(&self, stem: &str, values: &[u8]) -> &Self {
+        self.put_as(stem, &[values.len()], values, "|b1")
     }
 
     /// Writes the bytes of an array of a type that the library itself never writes.
-    fn put_as(&self, stem: &str, shape: &[usize], bytes: &[u8], dtype: &str) {
+    fn put_as(&self, stem: &str, shape: &[usize], bytes: &[u8], dtype: &str) -> &Self {
         let path = self.0.path().join(format!("{stem}.npy"));
         let mut file = edgecut_graph::npy_header::<u8>(shape).unwrap();
         let at = file.windows(3).position(|w| w == b"|u1").unwrap();
         file[at..at + 3].copy_from_slice(dtype.as_bytes());
         file.extend_from_slice(bytes);
         fs::write(path, file).unwrap();
+        self
     }
 
     /// Writes a big-endian array, whose type has the letter `kind`.
-    fn put_swapped<T: NpyElement>(&self, stem: &str, shape: &[usize], values: &[T], kind: char) {
+    fn put_swapped<T: NpyElement>(&self, stem: &str, shape: &[usize], values: &[T], kind: char) -> &Self {
         let mut bytes: Vec<u8> = bytemuck::cast_slice(values).to_vec();
         bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
-        self.put_as(stem, shape, &bytes, &format!(">{kind}{}", size_of::<T>()));
+        self.put_as(stem, shape, &bytes, &format!(">{kind}{}", size_of::<T>()))
     }
 
-    fn remove(&self, stem: &str) {
+    fn remove(&self, stem: &str) -> &Self {
         fs::remove_file(self.0.path().join(format!("{stem}.npy"))).unwrap();
+        self
     }
 
     fn read(&self) -> Result<Dataset, GraphError> {
@@ -63,6 +67,11 @@ impl Folder {
     fn why(&self) -> String {
         self.read().unwrap_err().to_string()
     }
+}
+
+/// Checks that a folder with another array has an error about it.
+fn bad<T: NpyElement>(folder: Folder, stem: &str, shape: &[usize], values: &[T], why: &str) {
+    assert_has(folder.put(stem, shape, values).why(), &[&format!("{stem}.npy: {why}")]);
 }
 
 fn check_four(dataset: &Dataset) {
@@ -80,7 +89,7 @@ fn check_four(dataset: &Dataset) {
 
 #[test]
 fn whole_numbers_of_every_type_are_read() {
-    let folder = Folder::legal();
+    let folder = legal();
     check_four(&folder.read().unwrap());
     folder.put("edge_index", &[2, 3], &[0_i32, 1, 3, 1, 0, 3]);
     folder.put("y", &[4, 1], &[1_i32, 0, -1, 2]);
@@ -98,7 +107,7 @@ fn whole_numbers_of_every_type_are_read() {
 
 #[test]
 fn links_without_a_file_are_errors_and_not_absent_arrays() {
-    let folder = Folder::legal();
+    let folder = legal();
     let link = folder.0.path().join("val_idx.npy");
     fs::remove_file(folder.0.path().join("valid_idx.npy")).unwrap();
     std::os::unix::fs::symlink("moved.npy", &link).unwrap();
@@ -110,7 +119,7 @@ fn links_without_a_file_are_errors_and_not_absent_arrays() {
 
 #[test]
 fn features_keep_their_type_except_f64() {
-    let folder = Folder::legal();
+    let folder = legal();
     let values = [0.0_f64, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
     let dtype = |folder: &Folder| {
         let dataset = folder.read().unwrap();
@@ -127,7 +136,7 @@ fn features_keep_their_type_except_f64() {
 
 #[test]
 fn masks_stand_in_for_ids() {
-    let folder = Folder::legal();
+    let folder = legal();
     folder.remove("train_idx");
     folder.remove("valid_idx");
     folder.put_bool("train_mask", &[1, 0, 0, 1]);
@@ -151,7 +160,7 @@ fn nodes_without_a_label_are_in_no_split() {
         ("valid", "1 of 2 valid nodes have no label: they are not evaluated"),
         ("test", "1 of 2 test nodes have no label: they are not evaluated"),
     ] {
-        let folder = Folder::legal();
+        let folder = legal();
         for name in ["train", "valid", "val", "test"] {
             for kind in ["idx", "mask"] {
                 let _ = fs::remove_file(folder.0.path().join(format!("{name}_{kind}.npy")));
@@ -168,7 +177,7 @@ fn nodes_without_a_label_are_in_no_split() {
 
 #[test]
 fn nodes_without_splits_are_divided() {
-    let folder = Folder::legal();
+    let folder = legal();
     for name in ["train", "valid", "val", "test"] {
         for kind in ["idx", "mask"] {
             let _ = fs::remove_file(folder.0.path().join(format!("{name}_{kind}.npy")));
@@ -193,7 +202,7 @@ fn nodes_without_splits_are_divided() {
 
 #[test]
 fn arrays_with_names_of_other_programs_are_named() {
-    let folder = Folder::legal();
+    let folder = legal();
     for (stem, near) in [("features", "x"), ("labels", "y"), ("edge_indx", "edge_index"), ("node-time", "node_time")] {
         folder.put(stem, &[1], &[0_i64]);
         let loaded = load_with_warnings(&DatasetSource::of_folder(folder.0.path())).unwrap();
@@ -205,7 +214,7 @@ fn arrays_with_names_of_other_programs_are_named() {
 
 /// Returns the valid folder with three targets per node in place of classes.
 fn with_targets<T: NpyElement>(values: &[T]) -> Folder {
-    let folder = Folder::legal();
+    let folder = legal();
     folder.remove("y");
     folder.put("targets", &[4, values.len() / 4], values);
     folder
@@ -234,7 +243,7 @@ fn targets_of_every_type_are_read() {
     folder.remove("x");
     folder.remove("num_nodes");
     assert_eq!(targets(&folder).row(3), [1.0, 0.0]);
-    export_npy(&Folder::legal().read().unwrap(), folder.0.path()).unwrap();
+    export_npy(&legal().read().unwrap(), folder.0.path()).unwrap();
     check_four(&folder.read().unwrap());
 }
 
@@ -249,30 +258,22 @@ fn nodes_without_a_known_target_are_neither_trained_nor_evaluated() {
 
 #[test]
 fn each_bad_target_is_named_with_its_node() {
-    type Change = fn(&Folder);
-    let cases: [(Change, &str); 8] = [
-        (|f| f.put("y", &[4], &[0_i64; 4]), "targets.npy: there is also y.npy"),
-        (|f| f.put("targets", &[3, 2], &[0.0_f32; 6]), "targets.npy: it has 3 rows, but the graph has 4 nodes"),
-        (|f| f.put("targets", &[4, 1, 1], &[0.0_f32; 4]), "targets.npy: its shape is [4, 1, 1]"),
-        (|f| f.put("targets", &[4, 1], &[0.5, 1e300, 0.0, 0.0]), "targets.npy: target 0 of node 1 is inf, which is"),
-        (
-            |f| f.put("targets", &[4, 2], &[2.0, 0.0, 0.0, f32::NEG_INFINITY, 0.0, 0.0, 0.0, 0.0]),
-            "targets.npy: target 1 of node 1 is -inf, which is infinite",
-        ),
-        (|f| f.put("targets", &[4, 0], &[] as &[f32]), "targets.npy: it has 0 columns, but nodes have 1 to 1048576"),
-        (|f| f.put("targets", &[4], &[0, 1 << 24 | 1, 0, 0_i64]), "targets.npy: target 0 of node 1 is 16777217, too"),
-        (|f| f.put("targets", &[], &[0.0_f32]), "targets.npy: its shape is []"),
-    ];
-    for (change, why) in cases {
-        let folder = with_targets(&[0.5_f32; 4]);
-        change(&folder);
-        assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
-    }
+    const HALVES: [f32; 4] = [0.5; 4];
+    assert_has(with_targets(&HALVES).put("y", &[4], &[0_i64; 4]).why(), &["targets.npy: there is also y.npy"]);
+    bad(with_targets(&HALVES), "targets", &[3, 2], &[0.0_f32; 6], "it has 3 rows, but the graph has 4 nodes");
+    bad(with_targets(&HALVES), "targets", &[4, 1, 1], &[0.0_f32; 4], "its shape is [4, 1, 1]");
+    bad(with_targets(&HALVES), "targets", &[4, 1], &[0.5, 1e300, 0.0, 0.0], "target 0 of node 1 is inf, which is");
+    let mut infinite = [0.0; 8];
+    infinite[3] = f32::NEG_INFINITY;
+    bad(with_targets(&HALVES), "targets", &[4, 2], &infinite, "target 1 of node 1 is -inf, which is infinite");
+    bad(with_targets(&HALVES), "targets", &[4, 0], &[] as &[f32], "it has 0 columns, but nodes have 1 to 1048576");
+    bad(with_targets(&HALVES), "targets", &[4], &[0, 1 << 24 | 1, 0, 0_i64], "target 0 of node 1 is 16777217, too");
+    bad(with_targets(&HALVES), "targets", &[], &[0.0_f32], "its shape is []");
 }
 
 #[test]
 fn weights_that_would_become_zero_are_named() {
-    let folder = Folder::legal();
+    let folder = legal();
     folder.put("edge_weight", &[3], &[0.5_f64, 1e-30, 0.0]);
     let weights = folder.read().unwrap().edges(EdgeTypeId(0)).attributes.weights.as_ref().unwrap().to_vec();
     assert_eq!(weights, [0.5, 1e-30, 0.0]);
@@ -286,7 +287,7 @@ fn weights_that_would_become_zero_are_named() {
 
 #[test]
 fn arrays_with_other_names_are_pointed_out() {
-    let folder = Folder::legal();
+    let folder = legal();
     folder.put("edge_weights", &[1], &[1.0_f32]);
     let source = DatasetSource::of_folder(folder.0.path());
     let warnings = load_with_warnings(&source).unwrap().warnings;
@@ -295,7 +296,7 @@ fn arrays_with_other_names_are_pointed_out() {
 
 #[test]
 fn the_number_of_nodes_comes_from_the_first_file_that_tells_it() {
-    let folder = Folder::legal();
+    let folder = legal();
     let num_nodes =
         |folder: &Folder| folder.read().map(|d| d.nodes(NodeTypeId(0)).num_nodes).map_err(|e| e.to_string());
     folder.remove("y");
@@ -317,7 +318,7 @@ fn the_number_of_nodes_comes_from_the_first_file_that_tells_it() {
 
 /// Returns the valid folder with all attributes of edges and nodes.
 fn with_attributes() -> Folder {
-    let folder = Folder::legal();
+    let folder = legal();
     folder.put("edge_attr", &[3, 2], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0]);
     folder.put("edge_weight", &[3], &[0.5_f32, 0.0, 2.0]);
     folder.put("edge_time", &[3], &[30_i64, -10, 20]);
@@ -366,7 +367,7 @@ fn what_edges_carry_survives_an_export() {
     check_attributes(&folder.read().unwrap());
     folder.put("edge_weight", &[3], &[0.5, 0.0, 2.0].map(f16::from_f32));
     check_attributes(&folder.read().unwrap());
-    export_npy(&Folder::legal().read().unwrap(), folder.0.path()).unwrap();
+    export_npy(&legal().read().unwrap(), folder.0.path()).unwrap();
     let bare = folder.read().unwrap();
     assert!(bare.edges(EdgeTypeId(0)).attributes.is_empty() && bare.edges(EdgeTypeId(0)).held_out.is_empty());
     assert!(bare.nodes(NodeTypeId(0)).times.is_none());
@@ -374,7 +375,7 @@ fn what_edges_carry_survives_an_export() {
 
 #[test]
 fn numbers_to_predict_for_edges_survive_an_export() {
-    let folder = Folder::legal();
+    let folder = legal();
     folder.put("edge_target", &[3, 2], &[1.0_f32, 2.5, f32::NAN, f32::NAN, f32::NAN, -3.0]);
     folder.put("edge_test_mask", &[3], &[0_i64, 0, 1]);
     let dataset = folder.read().unwrap();
@@ -396,7 +397,7 @@ fn edges_without_a_label_are_in_no_split() {
         ("test", "1 of 2 test edges have no label: they are not evaluated"),
     ];
     for (split, said) in cases {
-        let folder = Folder::legal();
+        let folder = legal();
         folder.put("edge_target", &[3], &[1.5_f32, f32::NAN, -3.0]);
         folder.put(&format!("edge_{split}_mask"), &[3], &[0_i64, 1, 1]);
         let mut dataset = folder.read().unwrap();
@@ -411,30 +412,18 @@ fn edges_without_a_label_are_in_no_split() {
 
 #[test]
 fn each_bad_label_of_an_edge_is_named_with_its_entry() {
-    type Change = fn(&Folder);
-    let cases: [(Change, &str); 10] = [
-        (|f| f.put("edge_label", &[2], &[0_i64; 2]), "edge_label.npy: it has 2 rows, but there are 3 edges"),
-        (|f| f.put("edge_label", &[3], &[0_i64, -2, 0]), "edge_label.npy: edge 1 has label -2, which is not a class"),
-        (|f| f.put("edge_label", &[3], &[0.5_f32; 3]), "edge_label.npy: edge 0 has label 0.5, which is not a class"),
-        (
-            |f| f.put("edge_label", &[3, 2], &[0_i64; 6]),
-            "edge_label.npy: it has 2 columns; expected one class per edge; several labels are edge_target.npy",
-        ),
-        (|f| f.put("edge_target", &[3], &[0_f32; 3]), "edge_target.npy: there is also edge_label.npy"),
-        (|f| f.put("edge_train_idx", &[1], &[3_i64]), "edge_train_idx.npy: entry 0 is edge 3, which is out of range"),
-        (|f| f.put("edge_train_idx", &[2], &[2_i64, 2]), "edge_train_idx.npy: edge 2 is listed twice"),
-        (|f| f.put("edge_test_idx", &[1], &[0_i64]), "edge_test_idx.npy: edge 0 is also in the valid split"),
-        (|f| f.put("edge_test_mask", &[3], &[0_i64, 2, 0]), "edge_test_mask.npy: entry 1 is 2, but a mask has only"),
-        (
-            |f| f.remove("edge_label"),
-            "edge_train_idx.npy: the labels of these edges are missing: save edge_label.npy or edge_target.npy",
-        ),
-    ];
-    for (change, why) in cases {
-        let folder = with_attributes();
-        change(&folder);
-        assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
-    }
+    bad(with_attributes(), "edge_label", &[2], &[0_i64; 2], "it has 2 rows, but there are 3 edges");
+    bad(with_attributes(), "edge_label", &[3], &[0_i64, -2, 0], "edge 1 has label -2, which is not a class");
+    bad(with_attributes(), "edge_label", &[3], &[0.5_f32; 3], "edge 0 has label 0.5, which is not a class");
+    let why = "it has 2 columns; expected one class per edge; several labels are edge_target.npy";
+    bad(with_attributes(), "edge_label", &[3, 2], &[0_i64; 6], why);
+    bad(with_attributes(), "edge_target", &[3], &[0_f32; 3], "there is also edge_label.npy");
+    bad(with_attributes(), "edge_train_idx", &[1], &[3_i64], "entry 0 is edge 3, which is out of range");
+    bad(with_attributes(), "edge_train_idx", &[2], &[2_i64, 2], "edge 2 is listed twice");
+    bad(with_attributes(), "edge_test_idx", &[1], &[0_i64], "edge 0 is also in the valid split");
+    bad(with_attributes(), "edge_test_mask", &[3], &[0_i64, 2, 0], "entry 1 is 2, but a mask has only");
+    let why = "edge_train_idx.npy: the labels of these edges are missing: save edge_label.npy or edge_target.npy";
+    assert_has(with_attributes().remove("edge_label").why(), &[why]);
 }
 
 #[test]
@@ -468,7 +457,7 @@ fn held_out_edges_and_times_count_nodes_too() {
 /// A graph does not depend on the types of its arrays, if these hold the same numbers.
 #[test]
 fn numbers_are_read_from_all_types_that_hold_them() {
-    type Put = fn(&Folder, &str, &[usize], &[u8]);
+    type Put = for<'a> fn(&'a Folder, &str, &[usize], &[u8]) -> &'a Folder;
     let cases: [(&str, Put); 15] = [
         ("int8", |f, stem, shape, v| f.put(stem, shape, &to(v, |v| v as i8))),
         ("uint8", |f, stem, shape, v| f.put(stem, shape, v)),
@@ -486,14 +475,14 @@ fn numbers_are_read_from_all_types_that_hold_them() {
         ("big-endian float32", |f, stem, shape, v| f.put_swapped(stem, shape, &to(v, f32::from), 'f')),
         ("big-endian float64", |f, stem, shape, v| f.put_swapped(stem, shape, &to(v, f64::from), 'f')),
     ];
-    let folder = Folder::legal();
+    let folder = legal();
     folder.put("x", &[4, 2], &[0.0_f32, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
     folder.put("y", &[4], &[1_i64, 0, 0, 1]);
     folder.put("edge_weight", &[3], &[1.0_f32, 0.0, 1.0]);
     folder.put("edge_time", &[3], &[1_i64, 0, 1]);
     let found = numbers(&folder);
     for (name, put) in cases {
-        let folder = Folder::legal();
+        let folder = legal();
         put(&folder, "x", &[4, 2], &[0, 1, 1, 0, 1, 1, 0, 0]);
         put(&folder, "edge_weight", &[3], &[1, 0, 1]);
         folder.put("edge_time", &[3], &[1_i64, 0, 1]);
@@ -536,101 +525,62 @@ fn to<T>(values: &[u8], convert: fn(u8) -> T) -> Vec<T> {
 
 #[test]
 fn each_bad_attribute_is_named_with_its_entry() {
-    type Change = fn(&Folder);
-    let cases: [(Change, &str); 16] = [
-        (|f| f.put("edge_attr", &[2, 2], &[0.0_f32; 4]), "edge_attr.npy: it has 2 rows, but there are 3 edges"),
-        (
-            |f| f.put("edge_attr", &[3], &[0.0_f32; 3]),
-            "edge_attr.npy: its shape is [3], expected [num_edges, num_features]",
-        ),
-        (
-            |f| f.put("edge_attr", &[3, 1], &[0, 0, (1_i64 << 24) + 1]),
-            "edge_attr.npy: entry 2 is 16777217, which floats of 32 bits do not hold; .astype(numpy.float32) rounds it",
-        ),
-        (|f| f.put("edge_attr", &[3, 1], &[0.0, f32::NAN, 0.0]), "edge_attr.npy: feature 0 of edge 1 is NaN"),
-        (|f| f.put("edge_weight", &[4], &[0.0_f32; 4]), "edge_weight.npy: it has 4 rows, but there are 3 edges"),
-        (
-            |f| f.put("edge_weight", &[3, 2], &[0.0_f32; 6]),
-            "edge_weight.npy: its shape is [3, 2], expected [num_edges]",
-        ),
-        (
-            |f| f.put("edge_weight", &[3], &[1.0, 0.0, -1.0_f32]),
-            "edge_weight.npy: edge 2 has weight -1, which is negative",
-        ),
-        (|f| f.put("edge_weight", &[3], &[1.0, f32::NAN, 1.0]), "edge_weight.npy: edge 1 has weight NaN, which is not"),
-        (|f| f.put("edge_weight", &[3], &[1e300, 1.0, 1.0]), "edge_weight.npy: edge 0 has weight inf, which is not"),
-        (|f| f.put("edge_weight", &[3], &[1, 1, u64::MAX]), "edge_weight.npy: entry 2 is 9223372036854775807, which"),
-        (|f| f.put("edge_time", &[2], &[1_i64; 2]), "edge_time.npy: it has 2 rows, but there are 3 edges"),
-        (|f| f.put("edge_time", &[3], &[1.0_f32; 3]), "edge_time.npy: its type is <f4, expected whole numbers"),
-        (|f| f.put("edge_time", &[3], &[1, u64::MAX, 1]), "edge_time.npy: the time of edge 1 does not fit"),
-        (|f| f.put("node_time", &[3], &[1_i64; 3]), "node_time.npy: it has 3 rows, but the graph has 4 nodes"),
-        (
-            |f| f.put("test_edge_index", &[2, 1], &[0_i64, 4]),
-            "test_edge_index.npy: the destination of edge 0 is node 4, which is out of range: the graph has 4 nodes",
-        ),
-        (|f| f.put("valid_edge_index", &[2, 1], &[0_i64, 1]), "exists as well; keep one of them"),
-    ];
-    for (change, why) in cases {
-        let folder = with_attributes();
-        change(&folder);
-        assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
-    }
+    bad(with_attributes(), "edge_attr", &[2, 2], &[0.0_f32; 4], "it has 2 rows, but there are 3 edges");
+    bad(with_attributes(), "edge_attr", &[3], &[0.0_f32; 3], "its shape is [3], expected [num_edges, num_features]");
+    let why = "entry 2 is 16777217, which floats of 32 bits do not hold; .astype(numpy.float32) rounds it";
+    bad(with_attributes(), "edge_attr", &[3, 1], &[0, 0, (1_i64 << 24) + 1], why);
+    bad(with_attributes(), "edge_attr", &[3, 1], &[0.0, f32::NAN, 0.0], "feature 0 of edge 1 is NaN");
+    bad(with_attributes(), "edge_weight", &[4], &[0.0_f32; 4], "it has 4 rows, but there are 3 edges");
+    bad(with_attributes(), "edge_weight", &[3, 2], &[0.0_f32; 6], "its shape is [3, 2], expected [num_edges]");
+    bad(with_attributes(), "edge_weight", &[3], &[1.0, 0.0, -1.0_f32], "edge 2 has weight -1, which is negative");
+    bad(with_attributes(), "edge_weight", &[3], &[1.0, f32::NAN, 1.0], "edge 1 has weight NaN, which is not");
+    bad(with_attributes(), "edge_weight", &[3], &[1e300, 1.0, 1.0], "edge 0 has weight inf, which is not");
+    bad(with_attributes(), "edge_weight", &[3], &[1, 1, u64::MAX], "entry 2 is 9223372036854775807, which");
+    bad(with_attributes(), "edge_time", &[2], &[1_i64; 2], "it has 2 rows, but there are 3 edges");
+    bad(with_attributes(), "edge_time", &[3], &[1.0_f32; 3], "its type is <f4, expected whole numbers");
+    bad(with_attributes(), "edge_time", &[3], &[1, u64::MAX, 1], "the time of edge 1 does not fit");
+    bad(with_attributes(), "node_time", &[3], &[1_i64; 3], "it has 3 rows, but the graph has 4 nodes");
+    let why = "the destination of edge 0 is node 4, which is out of range: the graph has 4 nodes";
+    bad(with_attributes(), "test_edge_index", &[2, 1], &[0_i64, 4], why);
+    let both = with_attributes();
+    assert_has(both.put("valid_edge_index", &[2, 1], &[0_i64, 1]).why(), &["exists as well; keep one of them"]);
 }
 
 #[test]
 fn each_bad_array_is_named_with_its_entry() {
-    type Change = fn(&Folder);
-    let cases: [(Change, &str); 24] = [
-        (
-            |f| f.put("edge_index", &[2, 2], &[0_i64, 1, 1, 4]),
-            "edge_index.npy: the destination of edge 1 is node 4, which is out",
-        ),
-        (|f| f.put("edge_index", &[2, 2], &[-1_i64, 1, 1, 4]), "edge_index.npy: the source of edge 0 is node -1"),
-        (|f| f.put("edge_index", &[2, 1], &[0, u64::MAX]), "edge_index.npy: the destination of edge 0"),
-        (
-            |f| f.put("edge_index", &[3, 2], &[0_i64; 6]),
-            "edge_index.npy: its shape is [3, 2], expected [2, E]; save numpy",
-        ),
-        (|f| f.put("edge_index", &[6], &[0_i64; 6]), "edge_index.npy: its shape is [6], expected [2, E]"),
-        (|f| f.put("edge_index", &[2, 3], &[0.0_f32; 6]), "edge_index.npy: its type is <f4, expected whole numbers"),
-        (|f| f.remove("edge_index"), "edge_index.npy: "),
-        (|f| f.put("x", &[3, 2], &[0.0_f32; 6]), "edge_index.npy: the source of edge 2 is node 3"),
-        (|f| f.put("x", &[5, 2], &[0.0_f32; 10]), "y.npy: it has 4 rows, but the graph has 5 nodes"),
-        (|f| f.put("x", &[8], &[0.0_f32; 8]), "the graph has 8 nodes"),
-        (
-            |f| f.put("x", &[4, 1], &[0, i64::MIN + 1, 0, 0]),
-            "x.npy: entry 1 is -9223372036854775807, which floats of 32 bits do not hold",
-        ),
-        (|f| f.put_as("x", &[4, 1], &[0_u8; 4], "|S1"), "x.npy: its type is |S1, expected numbers; save it through"),
-        (|f| f.put("x", &[4, 1], &[0.0, 0.0, f32::NAN, 0.0]), "x.npy: feature 0 of node 2 is NaN or infinite"),
-        (
-            |f| f.put("x", &[4, 1], &[0.0, 1e300, 0.0, 0.0]),
-            "x.npy: feature 0 of node 1 is NaN or infinite, or too large",
-        ),
-        (
-            |f| f.put("y", &[4, 3], &[0_i64; 12]),
-            "y.npy: it has 3 columns; expected one class per node; several labels are targets.npy",
-        ),
-        (|f| f.put("y", &[4], &[0_i64, -2, 0, 0]), "y.npy: node 1 has label -2"),
-        (|f| f.put("y", &[4], &[0, 1 << 40, 0, 0_i64]), "y.npy: node 1 has label 1099511627776"),
-        (|f| f.put("y", &[4], &[0.0, 0.5, 0.0, 0.0_f32]), "y.npy: node 1 has label 0.5"),
-        (|f| f.put("train_idx", &[2], &[0_i64, 9]), "train_idx.npy: entry 1 is node 9, which is out of range"),
-        (|f| f.put("train_idx", &[3], &[0_i64, 1, 0]), "train_idx.npy: node 0 is listed twice"),
-        (|f| f.put("train_idx", &[2, 2], &[0_i64; 4]), "train_idx.npy: its shape is [2, 2]"),
-        (|f| f.put_bool("train_mask", &[0; 4]), "train_idx.npy: "),
-        (|f| f.put_bool("test_mask", &[0; 3]), "test_mask.npy: it has 3 rows, but the graph has 4 nodes"),
-        (|f| f.put("test_mask", &[4, 10], &[0_u8; 40]), "test_mask.npy: it holds 10 masks; save one of its columns"),
-    ];
-    for (change, why) in cases {
-        let folder = Folder::legal();
-        change(&folder);
-        assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
-    }
+    bad(legal(), "edge_index", &[2, 2], &[0_i64, 1, 1, 4], "the destination of edge 1 is node 4, which is out");
+    bad(legal(), "edge_index", &[2, 2], &[-1_i64, 1, 1, 4], "the source of edge 0 is node -1");
+    bad(legal(), "edge_index", &[2, 1], &[0, u64::MAX], "the destination of edge 0");
+    bad(legal(), "edge_index", &[3, 2], &[0_i64; 6], "its shape is [3, 2], expected [2, E]; save numpy");
+    bad(legal(), "edge_index", &[6], &[0_i64; 6], "its shape is [6], expected [2, E]");
+    bad(legal(), "edge_index", &[2, 3], &[0.0_f32; 6], "its type is <f4, expected whole numbers");
+    assert_has(legal().remove("edge_index").why(), &["edge_index.npy: "]);
+    assert_has(legal().put("x", &[3, 2], &[0.0_f32; 6]).why(), &["edge_index.npy: the source of edge 2 is node 3"]);
+    assert_has(legal().put("x", &[5, 2], &[0.0_f32; 10]).why(), &["y.npy: it has 4 rows, but the graph has 5 nodes"]);
+    assert_has(legal().put("x", &[8], &[0.0_f32; 8]).why(), &["the graph has 8 nodes"]);
+    let why = "entry 1 is -9223372036854775807, which floats of 32 bits do not hold";
+    bad(legal(), "x", &[4, 1], &[0, i64::MIN + 1, 0, 0], why);
+    let why = "x.npy: its type is |S1, expected numbers; save it through";
+    assert_has(legal().put_as("x", &[4, 1], &[0_u8; 4], "|S1").why(), &[why]);
+    bad(legal(), "x", &[4, 1], &[0.0, 0.0, f32::NAN, 0.0], "feature 0 of node 2 is NaN or infinite");
+    bad(legal(), "x", &[4, 1], &[0.0, 1e300, 0.0, 0.0], "feature 0 of node 1 is NaN or infinite, or too large");
+    let why = "it has 3 columns; expected one class per node; several labels are targets.npy";
+    bad(legal(), "y", &[4, 3], &[0_i64; 12], why);
+    bad(legal(), "y", &[4], &[0_i64, -2, 0, 0], "node 1 has label -2");
+    bad(legal(), "y", &[4], &[0, 1 << 40, 0, 0_i64], "node 1 has label 1099511627776");
+    bad(legal(), "y", &[4], &[0.0, 0.5, 0.0, 0.0_f32], "node 1 has label 0.5");
+    bad(legal(), "train_idx", &[2], &[0_i64, 9], "entry 1 is node 9, which is out of range");
+    bad(legal(), "train_idx", &[3], &[0_i64, 1, 0], "node 0 is listed twice");
+    bad(legal(), "train_idx", &[2, 2], &[0_i64; 4], "its shape is [2, 2]");
+    assert_has(legal().put_bool("train_mask", &[0; 4]).why(), &["train_idx.npy: "]);
+    let why = "test_mask.npy: it has 3 rows, but the graph has 4 nodes";
+    assert_has(legal().put_bool("test_mask", &[0; 3]).why(), &[why]);
+    bad(legal(), "test_mask", &[4, 10], &[0_u8; 40], "it holds 10 masks; save one of its columns");
 }
 
 #[test]
 fn a_count_must_be_one_positive_number() {
-    let folder = Folder::legal();
+    let folder = legal();
     folder.put("num_nodes", &[2], &[4_i64, 4]);
     assert!(folder.why().contains("num_nodes.npy: it has 2 numbers"), "{}", folder.why());
     folder.put("num_nodes", &[], &[0_i64]);
@@ -657,7 +607,7 @@ fn a_stray_id_makes_no_billions_of_nodes() {
 
 #[test]
 fn a_split_scheme_cannot_be_chosen() {
-    let folder = Folder::legal();
+    let folder = legal();
     let mut source = DatasetSource::new("four", "");
     source.folder = Some(folder.0.path().to_owned());
     check_four(&load(&source).unwrap());
@@ -694,7 +644,7 @@ fn a_bare_graph_exported_over_a_rich_one_keeps_nothing_of_it() {
     bare.put("edge_index", &[2, 1], &[0_i64, 1]);
     bare.put("num_nodes", &[], &[2_i64]);
     let bare = bare.read().unwrap();
-    let folder = Folder::legal();
+    let folder = legal();
     folder.put_bool("train_mask", &[1, 0, 0, 1]);
     folder.put_bool("valid_mask", &[0, 1, 0, 0]);
     folder.put_bool("val_mask", &[0, 1, 0, 0]);
@@ -715,8 +665,8 @@ fn a_bare_graph_exported_over_a_rich_one_keeps_nothing_of_it() {
 
 #[test]
 fn an_export_that_fails_leaves_a_folder_that_does_not_load() {
-    let dataset = Folder::legal().read().unwrap();
-    let folder = Folder::legal();
+    let dataset = legal().read().unwrap();
+    let folder = legal();
     // A folder in place of a file can be neither replaced nor removed as a file.
     fs::create_dir(folder.0.path().join("val_mask.npy")).unwrap();
     assert!(export_npy(&dataset, folder.0.path()).unwrap_err().to_string().contains("val_mask.npy"));
