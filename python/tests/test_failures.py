@@ -33,7 +33,8 @@ def test_wrong_arguments_are_value_errors(parts, typed_parts, tmp_path):
             ("no node type 'trian'", {"input_nodes": "trian"}),
             ("whole numbers, not '15,10'", {"num_neighbors": "15,10"}),
             ("`input_time` has 1 entries for 2", {"input_nodes": [1, 2], "input_time": [1], "time_attr": "time"}),
-            ("`input_time` needs", {"input_time": [1]}),
+            ("`input_time` needs `time_attr`", {"input_time": [1]}),
+            ("has a node twice, which needs `disjoint=True`", {"input_nodes": [5, 6, 5]}),
             ("`time_attr`", {"time_attr": "when"}),
             ("`temporal_strategy`", {"temporal_strategy": "first"}),
             ("`weight_attr`", {"weight_attr": "w"}),
@@ -184,7 +185,7 @@ def test_partition_writes_what_the_program_writes(tmp_path):
         edgecut.partition(dataset, 2, tmp_path / "by-python")
     with pytest.raises(ValueError, match="choose from metis, semi-external, ldg and random"):
         edgecut.partition(dataset, 2, tmp_path / "other", method="kahip")
-    with pytest.raises(ValueError, match="`num_parts` is 0"):
+    with pytest.raises(ValueError, match="`num_parts` is 0, but must be at least 1"):
         edgecut.partition(dataset, 0, tmp_path / "other")
 
 

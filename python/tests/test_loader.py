@@ -301,19 +301,6 @@ def test_fan_outs_can_be_zero_or_none(parts, fan_outs):
             assert (batch["edge_index"].shape[1] > 0) == (2 in fan_outs)
 
 
-def test_what_would_give_wrong_batches_is_refused(parts):
-    with edgecut.open(parts[1]) as store:
-        load = lambda nodes, **more: edgecut.NeighborLoader(store, [2], nodes, output="numpy", **more)
-        with pytest.raises(ValueError, match="`input_time` needs `time_attr`"):
-            load([1, 2], input_time=[3, 4])
-        with pytest.raises(ValueError, match="has a node twice, which needs `disjoint=True`"):
-            load([5, 6, 5])
-        with pytest.raises(ValueError, match="`batch_size` is 0, but must be at least 1"):
-            load([1], batch_size=0)
-        with pytest.raises(ValueError, match="`num_parts` is 0, but must be at least 1"):
-            edgecut.partition("x", 0, "y")
-
-
 def test_input_ids_are_the_positions_of_repeated_nodes(parts):
     with edgecut.open(parts[1]) as store:
         nodes = np.array([7, 3, 7, 7, 3, 9])
