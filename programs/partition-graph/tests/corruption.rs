@@ -194,61 +194,71 @@ fn parts_near_a_folder_without_parts_are_named() {
     assert!(error.contains("there is no such folder: pass the N-parts folder"), "{error}");
 }
 
+/// Members of `META.json` by their JSON pointers, with other values or removed, and the errors of parts that have them.
+const CONTRADICTIONS: &str = r#"
+/version 5 => version 5 and was written by a newer version of this program
+/version 0 => version 0, but this build reads versions 1 to 4: partition again
+/format "numpy" => its format is "numpy"
+/num_parts 3 => 3 parts, but the report has 2
+/num_parts 0 => 0 parts
+/node_types/0/book [0, 40] => has 1 ranges for 2 parts
+/node_types/0/book [0, 30, 20] => a range ends before it starts
+/node_types/0/name "../paper" => META.json
+/node_types/1/name "../author" => META.json
+/edge_types/0/relation "a/b" => cannot be a folder
+/node_types/1/name "paper" => two node types have the name paper
+/edge_types/0/src_type "venue" => joins unknown node type venue
+/node_types/0/feature_dtype "f64" => unknown variant
+/node_types/0/feature_dim 0 => lists the file "part_0/nodes/paper/features.npy"
+/node_types/1/has_labels true => does not list the file part_0/nodes/author/labels.npy
+/edge_types/0/has_weights true => does not list the file part_0/edges/paper__cites__paper/weights.npy
+/edge_types/1/feature_dim 0 => lists the file "part_0/edges/author__writes__paper/features.npy"
+/node_types/0/has_times true => does not list the file part_0/edges/paper__cites__paper/src_times.npy
+/edge_types/0/held_out [0, 0] => lists the file "part_0/edges/paper__cites__paper/test_edges.npy"
+/edge_types/1/labels => lists the file "part_0/edges/author__writes__paper/labels.npy"
+/edge_types/1/labels/num_classes 2000 => author__writes__paper has 2000 classes, but its 60 edges allow at most 1600
+/edge_types/1/labels/num_classes => EdgeLabelKind
+/files/..~1..~1etc~1passwd {"bytes": 1, "xxh3": ""} => not part of this format
+/files/part_0~1nodes~1paper~1features.npy => does not list the file
+/report => missing field `report`
+"#;
+
+/// Members whose values only the arrays contradict.
+const OTHER_SUMS: &str = r#"
+/node_types/0/split_sizes [8, 8, 7] => split sizes of node type paper
+/edge_types/2/num_edges 31 => edges/paper__of__author has 31 edges, but parts have 30
+/edge_types/0/held_out [10, 21] => edges/paper__cites__paper has [10, 21] held-out edges, but parts have [10, 20]
+/report/cut_edges 1 => its report differs from the one computed from the parts
+/report/parts/1/halo_nodes 999 => its report
+/report/remote_neighbor_fraction 0.25 => its report
+"#;
+
+/// Returns parts with each of the changes, and the expected errors.
+fn changed(lines: &'static str) -> impl Iterator<Item = (Parts, &'static str)> {
+    lines.trim().lines().map(|line| {
+        let (change, why) = line.split_once(" => ").unwrap();
+        let (pointer, value) = change.split_once(' ').unwrap_or((change, ""));
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        let key = key.replace("~1", "/");
+        let parts = Parts::new();
+        parts.edit_meta(|meta| {
+            let members = meta.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+            if value.is_empty() {
+                members.remove(&key).unwrap();
+            } else {
+                members.insert(key, serde_json::from_str(value).unwrap());
+            }
+        });
+        (parts, why)
+    })
+}
+
 #[test]
 fn rejects_descriptions_that_contradict_themselves() {
-    type Edit = fn(&mut serde_json::Value);
-    let cases: [(Edit, &str); 26] = [
-        (|m| m["version"] = 5.into(), "version 5 and was written by a newer version of this program"),
-        (|m| m["version"] = 0.into(), "version 0, but this build reads versions 1 to 4: partition again"),
-        (|m| m["format"] = "numpy".into(), "its format is \"numpy\""),
-        (|m| m["num_parts"] = 3.into(), "3 parts, but the report has 2"),
-        (|m| m["num_parts"] = 0.into(), "0 parts"),
-        (|m| m["node_types"][0]["book"] = serde_json::json!([0, 40]), "has 1 ranges for 2 parts"),
-        (|m| m["node_types"][0]["book"] = serde_json::json!([0, 30, 20]), "a range ends before it starts"),
-        (|m| m["node_types"][0]["name"] = "../paper".into(), "META.json"),
-        (|m| m["node_types"][1]["name"] = "../author".into(), "META.json"),
-        (|m| m["edge_types"][0]["relation"] = "a/b".into(), "cannot be a folder"),
-        (|m| m["node_types"][1]["name"] = "paper".into(), "two node types have the name paper"),
-        (
-            |m| m["edge_types"][1] = m["edge_types"][0].clone(),
-            "two edge types have the folder edges/paper__cites__paper",
-        ),
-        (|m| m["edge_types"][0]["src_type"] = "venue".into(), "joins unknown node type venue"),
-        (|m| m["node_types"][0]["feature_dtype"] = "f64".into(), "unknown variant"),
-        (|m| m["node_types"][0]["feature_dim"] = 0.into(), "lists the file \"part_0/nodes/paper/features.npy\""),
-        (|m| m["node_types"][1]["has_labels"] = true.into(), "does not list the file part_0/nodes/author/labels.npy"),
-        (
-            |m| m["edge_types"][0]["has_weights"] = true.into(),
-            "does not list the file part_0/edges/paper__cites__paper/weights.npy",
-        ),
-        (
-            |m| m["edge_types"][1]["feature_dim"] = 0.into(),
-            "lists the file \"part_0/edges/author__writes__paper/features.npy\"",
-        ),
-        (
-            |m| m["node_types"][0]["has_times"] = true.into(),
-            "does not list the file part_0/edges/paper__cites__paper/src_times.npy",
-        ),
-        (
-            |m| m["edge_types"][0]["held_out"] = serde_json::json!([0, 0]),
-            "lists the file \"part_0/edges/paper__cites__paper/test_edges.npy\"",
-        ),
-        (
-            |m| drop(m["edge_types"][1].as_object_mut().unwrap().remove("labels")),
-            "lists the file \"part_0/edges/author__writes__paper/labels.npy\"",
-        ),
-        (
-            |m| m["edge_types"][1]["labels"]["num_classes"] = 2000.into(),
-            "edge type author__writes__paper has 2000 classes, but its 60 edges allow at most 1600",
-        ),
-        (|m| drop(m["edge_types"][1]["labels"].as_object_mut().unwrap().remove("num_classes")), "EdgeLabelKind"),
-        (|m| m["files"]["../../etc/passwd"] = serde_json::json!({"bytes": 1, "xxh3": ""}), "not part of this format"),
-        (|m| drop(m["files"].as_object_mut().unwrap().remove(KINDS[1])), "does not list the file"),
-        (|m| drop(m.as_object_mut().unwrap().remove("report")), "missing field `report`"),
-    ];
-    for (edit, why) in cases {
-        let parts = Parts::new();
-        parts.edit_meta(edit);
+    let twice = Parts::new();
+    twice.edit_meta(|meta| meta["edge_types"][1] = meta["edge_types"][0].clone());
+    let twice = (twice, "two edge types have the folder edges/paper__cites__paper");
+    for (parts, why) in changed(CONTRADICTIONS).chain([twice]) {
         assert_names(&parts.open(false).unwrap_err(), META_FILE, why);
         assert_names(&parts.why(), META_FILE, why);
     }
@@ -288,17 +298,14 @@ fn rejects_files_that_contradict_each_other() {
     fn words<const N: usize>(bytes: &mut [u8], entry: usize, value: [u8; N]) {
         bytes[128 + entry * N..128 + (entry + 1) * N].copy_from_slice(&value);
     }
+    fn last_word(bytes: &mut [u8], value: u32) {
+        let last = (bytes.len() - 128) / 4 - 1;
+        words(bytes, last, value.to_le_bytes());
+    }
     type Damage = fn(&mut Vec<u8>);
     let cases: [(&str, Damage, &str); 22] = [
         (KINDS[0], |b| words(b, 0, 39_u32.to_le_bytes()), "does not ascend after row 0"),
-        (
-            KINDS[0],
-            |b| {
-                let last = (b.len() - 128) / 4 - 1;
-                words(b, last, 40_u32.to_le_bytes())
-            },
-            "past the last of 40",
-        ),
+        (KINDS[0], |b| last_word(b, 40), "past the last of 40"),
         (KINDS[14], |b| words(b, 0, 1000_u32.to_le_bytes()), "does not ascend after entry 0"),
         (KINDS[14], |b| words(b, 0, 0_u32.to_le_bytes()), "entry 0 is node 0, which is not a node of another part"),
         (KINDS[15], |b| words(b, 0, 0_u32.to_le_bytes()), "entry 0 is 0"),
@@ -315,14 +322,7 @@ fn rejects_files_that_contradict_each_other() {
         (KINDS[9], |b| words(b, 0, f32::NAN.to_le_bytes()), "edge 0 has weight NaN, which is not finite"),
         (KINDS[11], |b| words(b, 0, 7_i64.to_le_bytes()), "edge 0 comes from a node of time 20"),
         (KINDS[12], |b| words(b, 0, 40_u32.to_le_bytes()), "edge 0 comes from node 40, past the last of 40"),
-        (
-            KINDS[12],
-            |b| {
-                let last = (b.len() - 128) / 4 - 1;
-                words(b, last, 39_u32.to_le_bytes())
-            },
-            "goes to node 39, which this part does not own",
-        ),
+        (KINDS[12], |b| last_word(b, 39), "goes to node 39, which this part does not own"),
         (KINDS[16], |b| words(b, 2, 4_i64.to_le_bytes()), "edge 2 has label 4, outside -1..4"),
         (KINDS[16], |b| b[128..].fill(0xff), "split, but has no label"),
         (KINDS[17], |b| words(b, 3, [3]), "edge 3 has split 3, which is not 0, 1, 2 or 255"),
@@ -379,21 +379,7 @@ fn rejects_a_node_in_two_parts() {
 
 #[test]
 fn rejects_sums_and_a_report_that_are_not_those_of_the_parts() {
-    type Edit = fn(&mut serde_json::Value);
-    let cases: [(Edit, &str); 6] = [
-        (|m| m["node_types"][0]["split_sizes"] = serde_json::json!([8, 8, 7]), "split sizes of node type paper"),
-        (|m| m["edge_types"][2]["num_edges"] = 31.into(), "edges/paper__of__author has 31 edges, but parts have 30"),
-        (
-            |m| m["edge_types"][0]["held_out"] = serde_json::json!([10, 21]),
-            "edges/paper__cites__paper has [10, 21] held-out edges, but parts have [10, 20]",
-        ),
-        (|m| m["report"]["cut_edges"] = 1.into(), "its report differs from the one computed from the parts"),
-        (|m| m["report"]["parts"][1]["halo_nodes"] = 999.into(), "its report"),
-        (|m| m["report"]["remote_neighbor_fraction"] = 0.25.into(), "its report"),
-    ];
-    for (edit, why) in cases {
-        let parts = Parts::new();
-        parts.edit_meta(edit);
+    for (parts, why) in changed(OTHER_SUMS) {
         parts.open(true).unwrap();
         assert_names(&parts.why(), META_FILE, why);
     }
