@@ -287,42 +287,44 @@ fn an_undeclared_reverse_type_with_held_out_edges_has_a_note() {
     assert_eq!(stderr(&output).matches(declaration).count(), 1, "{}", stderr(&output));
 }
 
+/// Flags that are refused, and what the error says.
+const WRONG_FLAGS: &str = r#"
+--metric roc-auc --eval-negatives all => give --eval-negatives a number
+--eval-negatives 0 => neither `all`, `given` nor a number
+--metric accuracy => expected mrr, hits@K such as hits@50, roc-auc or average-precision
+--in-batch-negatives => --shared-negatives
+--shared-negatives --exclude-positives => cannot be used with
+--shared-negatives --train-negatives to => cannot be used with
+--hard-negatives 0 => hard-negatives
+--shared-negatives --ranked-negatives 2-5 => cannot be used with
+--ranked-negatives 5-2 => write FIRST-LAST, such as 20-50
+--ranked-among 100 => --ranked-negatives
+--negative-pairs absent.csv => --negative-pairs absent.csv: No such file
+--row-numbers => --negative-pairs
+--reverse-types writes => is not a pair of edge types
+--model embedding --batch-norm => --batch-norm has no effect on --model embedding
+--model embedding --layer-norm => --layer-norm has no effect on --model embedding
+--model embedding --residual => --residual has no effect on --model embedding
+--model embedding --replace => --replace has no effect on --model embedding
+--model embedding --sampler labor => --sampler labor has no effect on --model embedding
+--reverse-types a=b=c => types with `=` in their names cannot be paired
+--n3-weight=-1 => not a finite number
+--num-negatives 0 => num-negatives
+--prefetch-bytes much => is not a number of bytes
+--hold-out-edges 0 => give --num-epochs
+--hold-out-edges 0 --num-epochs 2 --eval-every 2 => no edges to validate on
+--hold-out-edges 0 --num-epochs 2 --lr-schedule plateau => no edges to validate on
+--hold-out-edges 0 --load-model m => --load-model evaluates: leave out --hold-out-edges
+--decoder cosine => expected dot, distmult, complex, bilinear, transe, rotate or mlp
+--decoder rotate:gamma=2 => rotate has no setting "gamma": use margin
+--loss margin:margin=0 => margin 0 is not a number above 0 within the range of f32
+"#;
+
 #[test]
 fn wrong_flags_end_with_status_2_and_say_what_to_do() {
     let parts = link_parts(1);
-    for (flags, what) in [
-        (&["--metric", "roc-auc", "--eval-negatives", "all"][..], "give --eval-negatives a number"),
-        (&["--eval-negatives", "0"], "neither `all`, `given` nor a number"),
-        (&["--metric", "accuracy"], "expected mrr, hits@K such as hits@50, roc-auc or average-precision"),
-        (&["--in-batch-negatives"], "--shared-negatives"),
-        (&["--shared-negatives", "--exclude-positives"], "cannot be used with"),
-        (&["--shared-negatives", "--train-negatives", "to"], "cannot be used with"),
-        (&["--hard-negatives", "0"], "hard-negatives"),
-        (&["--shared-negatives", "--ranked-negatives", "2-5"], "cannot be used with"),
-        (&["--ranked-negatives", "5-2"], "write FIRST-LAST, such as 20-50"),
-        (&["--ranked-among", "100"], "--ranked-negatives"),
-        (&["--negative-pairs", "absent.csv"], "--negative-pairs absent.csv: No such file"),
-        (&["--row-numbers"], "--negative-pairs"),
-        (&["--reverse-types", "writes"], "is not a pair of edge types"),
-        (&["--model", "embedding", "--batch-norm"], "--batch-norm has no effect on --model embedding"),
-        (&["--model", "embedding", "--layer-norm"], "--layer-norm has no effect on --model embedding"),
-        (&["--model", "embedding", "--residual"], "--residual has no effect on --model embedding"),
-        (&["--model", "embedding", "--replace"], "--replace has no effect on --model embedding"),
-        (&["--model", "embedding", "--sampler", "labor"], "--sampler labor has no effect on --model embedding"),
-        (&["--reverse-types", "a=b=c"], "types with `=` in their names cannot be paired"),
-        (&["--n3-weight=-1"], "not a finite number"),
-        (&["--num-negatives", "0"], "num-negatives"),
-        (&["--prefetch-bytes", "much"], "is not a number of bytes"),
-        (&["--hold-out-edges", "0"], "give --num-epochs"),
-        (&["--hold-out-edges", "0", "--num-epochs", "2", "--eval-every", "2"], "no edges to validate on"),
-        (&["--hold-out-edges", "0", "--num-epochs", "2", "--lr-schedule", "plateau"], "no edges to validate on"),
-        (&["--hold-out-edges", "0", "--load-model", "m"], "--load-model evaluates: leave out --hold-out-edges"),
-        (&["--decoder", "cosine"], "expected dot, distmult, complex, bilinear, transe, rotate or mlp"),
-        (&["--decoder", "rotate:gamma=2"], "rotate has no setting \"gamma\": use margin"),
-        (&["--loss", "margin:margin=0"], "margin 0 is not a number above 0 within the range of f32"),
-    ] {
-        let output = link(&parts.path, 1, flags);
-        assert_refused(&output, 2, &[what]);
+    for (flags, words) in cases(WRONG_FLAGS) {
+        assert_refused(&link(&parts.path, 1, &flags), 2, &words);
     }
 }
 
@@ -351,58 +353,36 @@ fn training_on_all_edges_keeps_the_model_of_the_last_epoch() {
     succeeded(predict(&whole.path, &model, &out, &top));
 }
 
+/// Flags that do not fit a graph with one edge type, and what the error says.
+const UNFITTING_FLAGS: &str = "
+--edge-types cites => there is no edge type cites: the graph has node__to__node
+--reverse-types to=cites => there is no edge type cites
+--hold-out-edges 0 => it has validation edges, which are not trained on
+--weighted-loss => edges of type node__to__node have no weights
+--shared-negatives --in-batch-negatives --log-q-correction => the log-Q correction estimates a softmax over all nodes, which the loss bce does not compute
+--decoder rotate --n3-weight 0.1 => not for the decoder rotate
+--hard-negatives 2 --num-negatives 8 => add --exclude-positives, or leave --hard-negatives out
+--hard-negatives 8 --num-negatives 8 --exclude-positives => the 8 hardest of 8 negatives are all of them: raise --num-negatives
+--train-negatives cites => there is no edge type cites
+--ranked-negatives 300-500 => --ranked-negatives 300-500: only 400 of 400 nodes of type node are ranked
+--ranked-negatives 30-50 --ranked-among 40 => rank more nodes (--ranked-among)
+--max-given-negatives 2 => --max-given-negatives has no effect without given negatives
+--max-given-negatives 2 --num-negatives 2 --ranked-negatives 2-9 => --max-given-negatives 2 has no effect on 2 negatives per edge
+--train-negatives to => node__to__node gives negatives (--train-negatives) and is predicted
+--exclude-positives --num-negatives 400 => 400 distinct negatives were requested for an edge of type node__to__node, but there are only 400 nodes
+--weighted => weight
+--time-attr node_time => no nodes of dataset fake have times
+--time-attr edge_time => has no times
+";
+
 #[test]
 fn what_does_not_fit_the_graph_is_one_error() {
     let (plain, whole) = (link_parts(1), programs::parts(1, 6));
-    for (parts, flags, why) in [
-        (&plain, &["--edge-types", "cites"][..], "there is no edge type cites: the graph has node__to__node"),
-        (&plain, &["--reverse-types", "to=cites"], "there is no edge type cites"),
-        (&whole, &[], "no edges are held out for validation: partition it with --hold-out-edges"),
-        (&plain, &["--hold-out-edges", "0"], "it has validation edges, which are not trained on"),
-        (&plain, &["--weighted-loss"], "edges of type node__to__node have no weights"),
-        (
-            &plain,
-            &["--shared-negatives", "--in-batch-negatives", "--log-q-correction"],
-            "the log-Q correction estimates a softmax over all nodes, which the loss bce does not compute",
-        ),
-        (&plain, &["--decoder", "rotate", "--n3-weight", "0.1"], "not for the decoder rotate"),
-        (
-            &plain,
-            &["--hard-negatives", "2", "--num-negatives", "8"],
-            "add --exclude-positives, or leave --hard-negatives out",
-        ),
-        (
-            &plain,
-            &["--hard-negatives", "8", "--num-negatives", "8", "--exclude-positives"],
-            "the 8 hardest of 8 negatives are all of them: raise --num-negatives",
-        ),
-        (&plain, &["--train-negatives", "cites"], "there is no edge type cites"),
-        (
-            &plain,
-            &["--ranked-negatives", "300-500"],
-            "--ranked-negatives 300-500: only 400 of 400 nodes of type node are ranked",
-        ),
-        (&plain, &["--ranked-negatives", "30-50", "--ranked-among", "40"], "rank more nodes (--ranked-among)"),
-        (&plain, &["--max-given-negatives", "2"], "--max-given-negatives has no effect without given negatives"),
-        (
-            &plain,
-            &["--max-given-negatives", "2", "--num-negatives", "2", "--ranked-negatives", "2-9"],
-            "--max-given-negatives 2 has no effect on 2 negatives per edge",
-        ),
-        (&plain, &["--train-negatives", "to"], "node__to__node gives negatives (--train-negatives) and is predicted"),
-        (
-            &plain,
-            &["--exclude-positives", "--num-negatives", "400"],
-            "400 distinct negatives were requested for an edge of type node__to__node, but there are only 400 nodes",
-        ),
-        (&plain, &["--weighted"], "weight"),
-        (&plain, &["--time-attr", "node_time"], "no nodes of dataset fake have times"),
-        (&plain, &["--time-attr", "edge_time"], "has no times"),
-    ] {
-        let output = link(&parts.path, 1, &[&["--num-neighbors", "3", "--num-epochs", "1"], flags].concat());
-        let error = error_of(&output);
-        assert_eq!(output.status.code(), Some(1), "{flags:?}: {error}");
-        assert!(error.contains(why), "{flags:?}: {error}");
+    let none = (vec![], vec!["no edges are held out for validation: partition it with --hold-out-edges"]);
+    for (parts, (flags, words)) in cases(UNFITTING_FLAGS).map(|case| (&plain, case)).chain([(&whole, none)]) {
+        let output = link(&parts.path, 1, &[&["--num-neighbors", "3", "--num-epochs", "1"], &flags[..]].concat());
+        assert_eq!(output.status.code(), Some(1), "{flags:?}");
+        assert_error(&output, &words);
     }
     let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
     let mut graph = fake(&options).expect("a fake graph");

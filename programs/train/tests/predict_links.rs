@@ -460,6 +460,33 @@ fn tables_have_the_scores_of_the_arrays() {
     assert_eq!(lines_of("top_k.csv", "src_id,rank,dst_id,score").len(), expected.len());
 }
 
+/// The statuses and flags of wrong requests, and the words of their errors. `{}` is the folder of the test.
+const WRONG_REQUESTS: &str = "
+2 --output score => --pairs is missing
+1 --output score --pairs {}/beyond.npy => beyond.npy | 1 of 2 destinations do not exist: 400 (row 2) | There are 400 nodes
+1 --output score --pairs {}/wide.npy => wide.npy | [2, 3, 1] | expected [2, n]
+1 --output score --pairs {}/columns.npy => columns.npy | [3, 2] | expected [2, n]
+1 --output score --pairs {}/empty.npy => empty.npy | no ids
+1 --output score --pairs {}/negative.npy => negative.npy | expected [2, n]
+1 --output score --pairs absent.npy => --pairs | absent.npy
+1 --output score --pairs {}/pairs.npy --edge-type likes => --edge-type | no edge type likes
+2 --output score --pairs {}/pairs.npy --nodes test => --nodes applies to
+2 --output score --pairs {}/pairs.npy --layer 1 => --layer
+2 --output score --pairs {}/pairs.npy --gather => --gather
+2 --output class --pairs {}/pairs.npy => --pairs applies to --output score
+2 --output embedding --exclude-known => --exclude-known applies to --output top-k
+2 --output embedding --edge-type edge => --edge-type applies to
+2 --output top-k --top-k 3 => --sources is missing
+2 --output top-k --sources all => --top-k is missing
+2 --output top-k --top-k 0 --sources all => --top-k
+1 --output top-k --top-k 3 --sources {}/far.npy => far.npy | 1 of 2 ids do not exist: 401 (row 2) | There are 400 nodes
+1 --output top-k --top-k 3 --sources {}/negative.npy => negative.npy | -1
+1 --output top-k --top-k 401 --sources all => --top-k 401 | only 400 destinations
+1 --output top-k --top-k 3 --sources some => --sources | all or a file of ids
+2 --output relation => --dataset-root-dir applies to
+2 --graphs all => --dataset is missing
+";
+
 #[test]
 fn wrong_requests_are_refused_with_one_error() {
     let links = link_parts(2);
@@ -472,62 +499,32 @@ fn wrong_requests_are_refused_with_one_error() {
     let out = folder.join("out");
     let file = |name: &str, shape: &[usize], ids: &[i64]| array_file(folder.join(name), shape, ids);
     let pairs = file("pairs.npy", &[2, 2], &[1, 2, 3, 4]);
-    let beyond = file("beyond.npy", &[2, 2], &[1, 2, 3, 400]);
-    let wide = file("wide.npy", &[2, 3, 1], &[1, 2, 3, 4, 5, 6]);
-    let columns = file("columns.npy", &[3, 2], &[1, 2, 3, 4, 5, 6]);
-    let empty = file("empty.npy", &[2, 0], &[]);
-    let negative = file("negative.npy", &[2], &[3, -1]);
-    let far = file("far.npy", &[2], &[3, 401]);
-    let score = ["--output", "score", "--pairs"];
-    let top = ["--output", "top-k", "--top-k"];
-    for (flags, status, words) in [
-        (vec!["--output", "score"], 2, &["--pairs is missing"][..]),
-        (
-            [&score[..], &[&beyond]].concat(),
-            1,
-            &["beyond.npy", "1 of 2 destinations do not exist: 400 (row 2)", "There are 400 nodes"],
-        ),
-        ([&score[..], &[&wide]].concat(), 1, &["wide.npy", "[2, 3, 1]", "expected [2, n]"]),
-        ([&score[..], &[&columns]].concat(), 1, &["columns.npy", "[3, 2]", "expected [2, n]"]),
-        ([&score[..], &[&empty]].concat(), 1, &["empty.npy", "no ids"]),
-        ([&score[..], &[&negative]].concat(), 1, &["negative.npy", "expected [2, n]"]),
-        ([&score[..], &["absent.npy"]].concat(), 1, &["--pairs", "absent.npy"]),
-        ([&score[..], &[&pairs, "--edge-type", "likes"]].concat(), 1, &["--edge-type", "no edge type likes"]),
-        ([&score[..], &[&pairs, "--nodes", "test"]].concat(), 2, &["--nodes applies to"]),
-        ([&score[..], &[&pairs, "--layer", "1"]].concat(), 2, &["--layer"]),
-        ([&score[..], &[&pairs, "--gather"]].concat(), 2, &["--gather"]),
-        (vec!["--output", "class", "--pairs", &pairs], 2, &["--pairs applies to --output score"]),
-        (vec!["--output", "embedding", "--exclude-known"], 2, &["--exclude-known applies to --output top-k"]),
-        (vec!["--output", "embedding", "--edge-type", "edge"], 2, &["--edge-type applies to"]),
-        ([&top[..], &["3"]].concat(), 2, &["--sources is missing"]),
-        (vec!["--output", "top-k", "--sources", "all"], 2, &["--top-k is missing"]),
-        ([&top[..], &["0", "--sources", "all"]].concat(), 2, &["--top-k"]),
-        (
-            [&top[..], &["3", "--sources", &far]].concat(),
-            1,
-            &["far.npy", "1 of 2 ids do not exist: 401 (row 2)", "There are 400 nodes"],
-        ),
-        ([&top[..], &["3", "--sources", &negative]].concat(), 1, &["negative.npy", "-1"]),
-        ([&top[..], &["401", "--sources", "all"]].concat(), 1, &["--top-k 401", "only 400 destinations"]),
-        ([&top[..], &["3", "--sources", "some"]].concat(), 1, &["--sources", "all or a file of ids"]),
-        (vec!["--output", "relation"], 2, &["--dataset-root-dir applies to"]),
-        (vec!["--graphs", "all"], 2, &["--dataset is missing"]),
-    ] {
+    file("beyond.npy", &[2, 2], &[1, 2, 3, 400]);
+    file("wide.npy", &[2, 3, 1], &[1, 2, 3, 4, 5, 6]);
+    file("columns.npy", &[3, 2], &[1, 2, 3, 4, 5, 6]);
+    file("empty.npy", &[2, 0], &[]);
+    file("negative.npy", &[2], &[3, -1]);
+    file("far.npy", &[2], &[3, 401]);
+    let score = ["--output", "score", "--pairs", &pairs];
+    for (flags, words) in cases(WRONG_REQUESTS) {
+        let (status, flags) = flags.split_first().expect("a status");
+        let flags: Vec<String> = flags.iter().map(|flag| flag.replace("{}", text(folder.path()))).collect();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let output = predict(&links.path, &model, &out, &flags);
         let error = error_of(&output);
-        assert_eq!(output.status.code(), Some(status), "{flags:?}: {error}");
+        assert_eq!(output.status.code(), status.parse().ok(), "{flags:?}: {error}");
         assert!(words.iter().all(|word| error.contains(word)), "{flags:?}: {error}");
         let is_empty = std::fs::read_dir(&out).map_or(true, |mut entries| entries.next().is_none());
         assert!(is_empty, "{flags:?} left files");
     }
     // A model of another task, and a graph with other features.
-    let output = predict(&nodes.path, &of_nodes, &out, &[&score[..], &[&pairs]].concat());
+    let output = predict(&nodes.path, &of_nodes, &out, &score);
     let error = error_of(&output);
     assert!(
         output.status.code() == Some(2) && error.contains("load a model of train link for --output score"),
         "{error}"
     );
-    let error = error_of(&predict(&parts(2, 1).path, &model, &out, &[&score[..], &[&pairs]].concat()));
+    let error = error_of(&predict(&parts(2, 1).path, &model, &out, &score));
     assert!(error.contains("the model was trained for another graph"), "{error}");
     let exported = |model: &Path, kind: &str| {
         let mut command = program();

@@ -355,6 +355,16 @@ pub fn assert_refused(output: &Output, status: i32, words: &[&str]) {
     assert!(is_expected, "{text}, expected the status {status} and {words:?}");
 }
 
+/// Returns the cases of a text: each line has flags and, after ` => `, the words of the error that they have, with ` | ` between
+/// them.
+pub fn cases(text: &'static str) -> impl Iterator<Item = (Vec<&'static str>, Vec<&'static str>)> {
+    let lines = text.trim().lines();
+    lines.map(|line| {
+        let (flags, words) = line.split_once("=> ").expect("an error");
+        (flags.split_whitespace().collect(), words.split(" | ").collect())
+    })
+}
+
 /// Returns the number of folders of checkpoints in a folder, complete or not.
 pub fn num_checkpoints(dir: &Path) -> usize {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
