@@ -7,7 +7,8 @@ use crate::support::{Numbers, on_ranks, parts_of, write_parts};
 use edgecut_testing::assert_has;
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
-use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
 use edgecut_gnn::nn::{Aggregation, EdgeDecoderKind, GinSettings, GineSettings};
 use edgecut_graph::{
     Dataset, EdgeData, EdgeLabelValues, EdgeLabels, Features, NO_SPLIT, NodeData, NodeTypeId, Split, TargetKind,
@@ -22,6 +23,7 @@ use edgecut_trainer::{
     TrainingConfig, evaluate_model, train_model,
 };
 use std::path::Path;
+use std::sync::Arc;
 
 type Cpu = NdArray<f32>;
 
@@ -123,6 +125,46 @@ fn train(dir: &Path, num_ranks: usize, config: &EdgeTrainingConfig) -> Vec<(Fitt
     })
 }
 
+type Fitted = FittedOf<EdgePrediction, Cpu>;
+
+/// Trains the model of a rank.
+fn trained(graph: &Arc<DistGraph>, config: &EdgeTrainingConfig, world: &mut ProcessGroup) -> Fitted {
+    let fitted = train_model::<EdgePrediction, Autodiff<Cpu>>(graph, config, world, &Default::default(), &mut ());
+    fitted.expect("a run")
+}
+
+/// The ends of edges and their outputs.
+type Rows = Vec<(u32, u32, Vec<f32>)>;
+
+/// Returns the outputs of the edges that a rank predicts.
+fn outputs(
+    graph: &Arc<DistGraph>,
+    world: &mut ProcessGroup,
+    trained: &Fitted,
+    request: &EdgePredictionConfig,
+) -> Rows {
+    let mut rows = Rows::new();
+    let mut visit = |EdgeOutputs { src, dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
+        let width = (outputs.len() / src.len().max(1)).max(1);
+        let ends = src.into_iter().zip(dst).zip(outputs.chunks(width));
+        rows.extend(ends.map(|((src, dst), row)| (src, dst, row.to_vec())));
+        Ok(())
+    };
+    let tables: &[EmbeddingTable] = &[];
+    let job = (graph, &mut *world);
+    predict_edges(job, (&trained.model, &trained.settings), tables, request, &Default::default(), &mut visit)
+        .expect("predictions");
+    world.barrier().expect("all ranks are done");
+    rows
+}
+
+/// Returns the ids of nodes in the dataset.
+fn ids(graph: &Arc<DistGraph>, node_type: u16, nodes: impl Iterator<Item = u32>) -> Vec<u32> {
+    let wanted = edgecut_dist_sampler::NodeFields { original_ids: true, ..Default::default() };
+    let fetched = graph.fetch(NodeTypeId(node_type), nodes.collect(), wanted);
+    graph.handle().block_on(fetched).expect("the ids").original_ids
+}
+
 /// Partitions a graph and trains on two ranks.
 fn result(dataset: &Dataset, config: &EdgeTrainingConfig) -> SeedResult {
     let dir = tempfile::tempdir().expect("a folder");
@@ -156,9 +198,7 @@ fn embeddings_of_a_model_for_edges_follow_the_schedule() {
         config.training.embedding_lr = Some(rate);
         config.training.node_embeddings = vec![NodeEmbedding { node_type: "user".into(), dim: Some(4) }];
         let mut tables = on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
-            let trained =
-                train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ());
-            trained.expect("a run").embeddings.tables().expect("tables")
+            trained(&graph, &config, world).embeddings.tables().expect("tables")
         });
         tables.remove(0)
     });
@@ -261,32 +301,16 @@ fn predictions_of_all_edges_read_the_other_edges_of_their_ends() {
     let mut config = config(8);
     config.training.kind = ConvKind::Gine(GineSettings(GinSettings { mlp_layers: 1, learn_epsilon: false }));
     let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
-        let device = Default::default();
-        let trained =
-            train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
-        let trained = trained.expect("a run");
+        let trained = trained(&graph, &config, world);
+        let sampler = config.training.sampler.clone();
+        let request = EdgePredictionConfig { split: None, sampler, batch_size: 400, seed: 0, prefetch_bytes: 1 << 24 };
+        let rows = outputs(&graph, world, &trained, &request);
+        let shops = ids(&graph, 1, rows.iter().map(|row| row.1));
         let mut num_correct = 0;
-        let mut visit = |EdgeOutputs { dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
-            let wanted = edgecut_dist_sampler::NodeFields { original_ids: true, ..Default::default() };
-            let fetched = graph.fetch(NodeTypeId(1), dst, wanted);
-            let shops = graph.handle().block_on(fetched).expect("the ids").original_ids;
-            for (shop, logits) in shops.iter().zip(outputs.chunks(2)) {
-                num_correct += usize::from((logits[1] > logits[0]) == (shop % 2 == 1));
-            }
-            Ok(())
-        };
-        let request = EdgePredictionConfig {
-            split: None,
-            sampler: config.training.sampler.clone(),
-            batch_size: 400,
-            seed: 0,
-            prefetch_bytes: 1 << 24,
-        };
-        let tables: &[EmbeddingTable] = &[];
-        let job = (&graph, &mut *world);
-        predict_edges(job, (&trained.model, &trained.settings), tables, &request, &device, &mut visit)
-            .expect("predictions");
-        world.barrier().expect("all ranks are done");
+        for (shop, (_, _, logits)) in shops.iter().zip(&rows) {
+            num_correct += usize::from((logits[1] > logits[0]) == (shop % 2 == 1));
+        }
+        world.barrier().expect("all ranks have the ids");
         (num_correct, trained.result.test_acc)
     });
     let test_acc = found[0].1.expect("test edges");
@@ -301,28 +325,14 @@ fn outputs_from_all_neighbors_do_not_depend_on_batches() {
     let dir = parts_of(&payments(classes_of_amounts, |_, _| 1.0), 2);
     let config = config(1);
     let of_ranks = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
-        let device = Default::default();
-        let trained =
-            train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
-        let trained = trained.expect("a run");
+        let trained = trained(&graph, &config, world);
         [(400, 0), (37, 0), (37, 5)].map(|(batch_size, seed)| {
             let sampler = config.training.sampler.clone();
             let request = EdgePredictionConfig { split: None, sampler, batch_size, seed, prefetch_bytes: 1 << 24 };
-            let mut rows: Vec<(u32, u32, Vec<f32>)> = Vec::new();
-            let mut visit = |EdgeOutputs { src, dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
-                let ends = src.into_iter().zip(dst).zip(outputs.chunks(3));
-                rows.extend(ends.map(|((src, dst), row)| (src, dst, row.to_vec())));
-                Ok(())
-            };
-            let tables: &[EmbeddingTable] = &[];
-            let job = (&graph, &mut *world);
-            predict_edges(job, (&trained.model, &trained.settings), tables, &request, &device, &mut visit)
-                .expect("predictions");
-            world.barrier().expect("all ranks are done");
-            rows
+            outputs(&graph, world, &trained, &request)
         })
     });
-    let mut runs: [Vec<(u32, u32, Vec<f32>)>; 3] = Default::default();
+    let mut runs: [Rows; 3] = Default::default();
     for of_rank in of_ranks {
         runs.iter_mut().zip(of_rank).for_each(|(run, rows)| run.extend(rows));
     }
@@ -344,41 +354,26 @@ fn predictions_are_those_of_the_evaluation() {
     let dir = parts_of(&dataset, 2);
     let config = config(6);
     let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
-        let device = Default::default();
-        let trained =
-            train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
-        let trained = trained.expect("a run");
+        let trained = trained(&graph, &config, world);
         let tables: &[EmbeddingTable] = &[];
         let saved = TrainedModel::new(&trained.model, &trained.settings, tables);
-        let evaluated = evaluate_model::<EdgePrediction, Cpu>(&graph, &config, saved, world, &device).expect("scores");
+        let evaluated = evaluate_model::<EdgePrediction, Cpu>(&graph, &config, saved, world, &Default::default());
+        let evaluated = evaluated.expect("scores");
         assert_eq!((evaluated.valid_acc, evaluated.test_acc), (trained.result.valid_acc, trained.result.test_acc));
-        let mut rows: Vec<(u32, u32, Vec<u32>)> = Vec::new();
-        let mut visit = |EdgeOutputs { src, dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
-            let ids = |node_type: u16, global: &[u32]| -> Vec<u32> {
-                let wanted = edgecut_dist_sampler::NodeFields { original_ids: true, ..Default::default() };
-                let fetched = graph.fetch(NodeTypeId(node_type), global.to_vec(), wanted);
-                graph.handle().block_on(fetched).expect("the ids").original_ids
-            };
-            let outputs = outputs.chunks(3).map(|row| row.iter().map(|value| value.to_bits()).collect::<Vec<u32>>());
-            let ends = ids(0, &src).into_iter().zip(ids(1, &dst));
-            rows.extend(ends.zip(outputs).map(|((src, dst), row)| (src, dst, row)));
-            Ok(())
-        };
-        let request = EdgePredictionConfig {
-            split: Some(Split::Test),
-            sampler: config.training.sampler.clone(),
-            batch_size: 100,
-            seed: 0,
-            prefetch_bytes: 1 << 24,
-        };
-        let job = (&graph, &mut *world);
-        predict_edges(job, (&trained.model, &trained.settings), tables, &request, &device, &mut visit)
-            .expect("predictions");
-        world.barrier().expect("all ranks are done");
+        let sampler = config.training.sampler.clone();
+        let split = Some(Split::Test);
+        let request = EdgePredictionConfig { split, sampler, batch_size: 100, seed: 0, prefetch_bytes: 1 << 24 };
+        let mut rows = outputs(&graph, world, &trained, &request);
+        let src = ids(&graph, 0, rows.iter().map(|row| row.0));
+        let dst = ids(&graph, 1, rows.iter().map(|row| row.1));
+        for (row, ends) in rows.iter_mut().zip(src.into_iter().zip(dst)) {
+            (row.0, row.1) = ends;
+        }
+        world.barrier().expect("all ranks have the ids");
         (rows, trained.result.test_acc)
     });
     let test_acc = found[0].1.expect("test edges");
-    let rows: Vec<_> = found.into_iter().flat_map(|(rows, _)| rows).collect();
+    let rows: Rows = found.into_iter().flat_map(|(rows, _)| rows).collect();
     let pays = &dataset.edge_types[0];
     let labels = pays.attributes.labels.as_ref().expect("labels");
     let classes = labels.values.classes().expect("classes");
@@ -390,10 +385,8 @@ fn predictions_are_those_of_the_evaluation() {
     expected.sort_unstable();
     ends.sort_unstable();
     assert_eq!(ends, expected);
-    let best = |row: &[u32]| {
-        let values: Vec<f32> = row.iter().map(|&bits| f32::from_bits(bits)).collect();
-        (0..3).max_by(|&a, &b| values[a].total_cmp(&values[b])).expect("three outputs") as i64
-    };
+    let best =
+        |row: &[f32]| (0..3).max_by(|&a, &b| row[a].total_cmp(&row[b])).expect("three outputs") as i64;
     let is_alone =
         |edge: &&usize| expected.iter().filter(|ends| **ends == (pays.src[**edge], pays.dst[**edge])).count() == 1;
     let alone: Vec<usize> = test.iter().filter(is_alone).copied().collect();
@@ -427,13 +420,8 @@ fn graphs_and_settings_that_do_not_fit_are_named() {
     ] {
         let dir = parts_of(dataset, 1);
         on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
-            let found = train_model::<EdgePrediction, Autodiff<Cpu>>(
-                &graph,
-                &config,
-                world,
-                &Default::default(),
-                &mut Losses::default(),
-            );
+            let device = Default::default();
+            let found = train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, &config, world, &device, &mut ());
             assert_has(found.err().expect("it is refused").to_string(), &[why]);
         });
     }
