@@ -76,11 +76,9 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
         trained("edge", &folder.join("parts"), &folder.join("model"), &["--num-epochs", "8", "--metric", "roc-auc"]);
     assert!(found["test_metric"].as_f64().expect("both classes") > 0.9, "{found}");
     // The saved model has the same scores.
-    let mut command = train("edge", &folder.join("parts"));
-    command.arg("--load-model").arg(folder.join("model")).args("--nproc-per-node 2 --json --metric roc-auc".split(' '));
-    let evaluated = json_of(run(&mut command));
-    let difference =
-        evaluated["test_metric"].as_f64().expect("a score") - found["test_metric"].as_f64().expect("a score");
+    let load = format!("--load-model {} --nproc-per-node 2 --json --metric roc-auc", folder.text("model"));
+    let evaluated = json_of(run(train("edge", &folder.join("parts")).args(load.split(' '))));
+    let difference = number_of(&evaluated, "test_metric") - number_of(&found, "test_metric");
     assert!(difference.abs() < 0.05, "{evaluated}, {found}");
 
     // Weights of classes by their names, in ascending order.
@@ -157,13 +155,8 @@ fn either_of_two_classes_is_the_positive_one() {
 
     // The class of the model counts, unless the flag names another one.
     let evaluated = |flags: &[&str]| {
-        let mut command = train("edge", &parts);
-        command
-            .arg("--load-model")
-            .arg(folder.join("fraud"))
-            .args(["--metric", "average-precision,roc-auc"])
-            .args(flags);
-        let output = succeeded(run(&mut command));
+        let load = ["--load-model", &folder.text("fraud"), "--metric", "average-precision,roc-auc"];
+        let output = succeeded(run(train("edge", &parts).args(load).args(flags)));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let text = evaluated(&["--threshold", "best-f1"]);
@@ -347,9 +340,7 @@ fn flags_and_models_that_do_not_fit_are_named() {
         assert!(!output.status.success());
     }
     let load = |task: &str, parts: &Path, model: &str, flags: &[&str]| {
-        let mut command = train(task, parts);
-        command.arg("--load-model").arg(folder.join(model)).args(flags);
-        error_of(&run(&mut command))
+        error_of(&run(train(task, parts).args(["--load-model", &folder.text(model)]).args(flags)))
     };
     let error = load("node", &nodes.path, "edges", &[]);
     assert!(error.contains("it describes a model of the task edge: use it with `train edge`"), "{error}");

@@ -20,9 +20,7 @@ fn logits(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Vec<f32> {
 
 /// Evaluates a saved model with its own fan-outs.
 fn evaluated(task: &str, parts: &Path, model: &Path, flags: &[&str]) -> Value {
-    let mut command = program();
-    command.args([task, "--json", "--load-model", text(model), "--dataset-root-dir", text(parts)]);
-    json_of(run(command.args(flags)))
+    json_of(run_on(parts, &format!("{task} --json --load-model {} {}", text(model), flags.join(" "))))
 }
 
 /// Checks that a job of any number of processes has failed with these words.
@@ -126,8 +124,6 @@ fn fan_outs_of_0_in_some_hops_are_not_computed_layer_by_layer() {
     let expected = logits(&two.path, &model, &out, &["--num-neighbors", "e1=-1,0;-1,-1"]);
     // Predictions are sampled as the evaluation was. Embeddings are not, and a note says so.
     assert_close(&logits(&two.path, &model, &out, &["--nproc-per-node", "2"]), &expected, "sampled");
-    let mut command = program();
-    command.args(["predict", "--output", "embedding", "--overwrite", "--dataset-root-dir"]).arg(&two.path);
-    let output = run(command.arg("--load-model").arg(&model).arg("--out").arg(&out));
+    let output = predict(&two.path, &model, &out, &["--output", "embedding", "--overwrite"]);
     assert!(stderr(&output).contains("fan-outs of 0 in some hops only"), "{}", stderr(&output));
 }

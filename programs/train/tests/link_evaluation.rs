@@ -59,10 +59,7 @@ fn evaluate(dataset: &Path, processes: u32, model: &Path, flags: &[&str]) -> Val
 
 /// Returns the embedding of each node.
 fn embeddings(dataset: &Path, model: &Path, out: &Path) -> Vec<Vec<f64>> {
-    let mut command = program();
-    command.args(["predict", "--output", "embedding", "--dataset-root-dir"]).arg(dataset);
-    command.arg("--load-model").arg(model).arg("--out").arg(out).arg("--overwrite");
-    succeeded(run(&mut command));
+    predicted(dataset, model, out, &["--output", "embedding"]);
     let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("an array");
     values.chunks_exact(shape[1]).map(|row| row.iter().map(|&value| f64::from(value)).collect()).collect()
 }

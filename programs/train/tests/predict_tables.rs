@@ -512,10 +512,8 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     trained("node", &folder.join("parts"), &items, &[]);
     trained("link", &folder.join("parts"), &links, &["--eval-negatives", "5"]);
     let evaluate = |task: &str, parts: &str, model: &Path, flags: &[&str]| {
-        let mut command = program();
-        command.args([task, "--num-neighbors", "5,3"]).args(flags);
-        command.arg("--dataset-root-dir").arg(folder.join(parts)).arg("--load-model").arg(model);
-        run(&mut command)
+        let words = format!("{task} --num-neighbors 5,3 --load-model {} {}", text(model), flags.join(" "));
+        run_on(&folder.join(parts), &words)
     };
     let predict_items = ["--output", "logit"];
     let predict_users = ["--output", "embedding", "--node-type", "user"];
@@ -532,11 +530,8 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     }
     // A training that starts from the model keeps the initial values of these embeddings.
     let start = |parts: &str| {
-        let mut command = program();
-        command.args(["link", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
-        command.args(["--eval-negatives", "5"]).arg("--init-from").arg(&links);
-        command.arg("--dataset-root-dir").arg(folder.join(parts));
-        succeeded(run(&mut command))
+        let words = "link --num-neighbors 5,3 --hidden-channels 16 --num-epochs 1 --eval-negatives 5 --init-from";
+        succeeded(run_on(&folder.join(parts), &format!("{words} {}", text(&links))))
     };
     let output = start("others");
     assert!(stderr(&output).contains("the nodes of type user are not those of the file"), "{}", stderr(&output));

@@ -62,9 +62,8 @@ fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
     }
 
     // An evaluation of the saved model has the same decision without flags, and so do predictions.
-    let mut command = train("edge", &parts.path);
-    command.arg("--load-model").arg(folder.join("model")).args(["--nproc-per-node", "2", "--json", "--metric", names]);
-    let evaluated = json_of(run(&mut command));
+    let load = ["--load-model", &folder.text("model"), "--nproc-per-node", "2", "--json", "--metric", names];
+    let evaluated = json_of(run(train("edge", &parts.path).args(load)));
     assert_eq!(evaluated["decision"], found["decision"]);
     let flags = ["--edges", "test", "--format", "csv"];
     predicted(&parts.path, &folder.join("model"), &folder.join("classes"), &flags);

@@ -197,9 +197,7 @@ fn numbers_of_whole_graphs_are_learned_and_predicted() {
     let targets = write_graphs(folder.path());
     let model = folder.join("model.safetensors");
     let train_graph = |flags: &[&str]| -> Value {
-        let mut command = program();
-        command.args(["graph", "--dataset", "lines", "--dataset-root-dir"]).arg(folder.path()).args(flags);
-        json_of(run(command.args(["--json"])))
+        json_of(run_on(folder.path(), &format!("graph --dataset lines --json {}", flags.join(" "))))
     };
     let shape = ["--no-batch-norm", "--hidden-channels", "16", "--num-layers", "2", "--dropout", "0", "--lr", "0.005"];
     let path = model.to_str().expect("UTF-8");
@@ -211,10 +209,8 @@ fn numbers_of_whole_graphs_are_learned_and_predicted() {
     let evaluated = train_graph(&["--load-model", path]);
     assert!((number_of(&evaluated, "test_metric") - number_of(&trained, "test_metric")).abs() < 1e-5, "{evaluated}");
     let out = folder.join("out");
-    let mut command = program();
-    command.args(["predict", "--graphs", "all", "--dataset", "lines", "--dataset-root-dir"]).arg(folder.path());
-    command.args(["--load-model", path, "--format", "csv", "--gather", "--out"]).arg(&out);
-    succeeded(run(&mut command));
+    let flags = ["--graphs", "all", "--dataset", "lines", "--format", "csv", "--gather"];
+    succeeded(predict(folder.path(), &model, &out, &flags));
     let text = std::fs::read_to_string(out.join("predictions.csv")).expect("predictions");
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("graph_id,value_0,value_1"));
