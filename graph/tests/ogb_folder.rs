@@ -36,14 +36,16 @@ impl Folder {
         self.0.path()
     }
 
-    fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+    fn put(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
+        self
     }
 
-    fn remove(&self, name: &str) {
+    fn remove(&self, name: &str) -> &Self {
         fs::remove_file(self.path().join(name)).unwrap();
+        self
     }
 
     /// Replaces `NAME.csv` with `NAME.csv.gz`.
@@ -106,8 +108,7 @@ fn windows_line_ends_missing_last_ends_and_several_gzip_members_are_legal() {
 #[test]
 fn features_labels_and_splits_are_optional() {
     let folder = Folder::legal();
-    folder.remove("raw/node-feat.csv");
-    folder.remove("raw/node-label.csv");
+    folder.remove("raw/node-feat.csv").remove("raw/node-label.csv");
     fs::remove_dir_all(folder.path().join("split")).unwrap();
     folder.put("raw/node_species.csv", "9606\n");
     let dataset = folder.read().unwrap();
@@ -131,16 +132,14 @@ fn edges_may_have_features_and_nodes_years() {
 #[test]
 fn a_graph_may_have_no_edges() {
     let folder = Folder::legal();
-    folder.put("raw/edge.csv", "");
-    folder.put("raw/num-edge-list.csv", "0");
+    folder.put("raw/edge.csv", "").put("raw/num-edge-list.csv", "0");
     assert_eq!(folder.read().unwrap().num_edges(), 0);
 }
 
 #[test]
 fn one_split_scheme_is_taken_and_of_several_one_is_chosen() {
     let folder = Folder::legal();
-    folder.put("split/random/train.csv", "2\n");
-    folder.put("split/README", "not a scheme");
+    folder.put("split/random/train.csv", "2\n").put("split/README", "not a scheme");
     assert!(folder.why().contains("choose one of: random, time"), "{}", folder.why());
     check_four(&read_ogb("four", folder.path(), Some("time")).unwrap());
     let why = |split| read_ogb("four", folder.path(), Some(split)).unwrap_err().to_string();
@@ -204,8 +203,7 @@ fn missing_files_and_other_layouts_are_told() {
     }
     for (name, why) in [("raw/num-node-dict.csv.gz", "heterogeneous"), ("raw/data.npz", "binary layout")] {
         let folder = Folder::legal();
-        folder.remove("raw/edge.csv");
-        folder.put(name, "");
+        folder.remove("raw/edge.csv").put(name, "");
         assert!(folder.why().contains(why), "{}", folder.why());
     }
 }
@@ -331,8 +329,7 @@ fn task_and_metric_of_ogb_are_respected() {
 fn edges_in_one_direction_are_pointed_out() {
     let warnings = |edges: &str, change: fn(&mut DatasetSource)| {
         let folder = Folder::legal();
-        folder.put("raw/edge.csv", edges);
-        folder.put("raw/num-edge-list.csv", format!("{}\n", edges.lines().count()));
+        folder.put("raw/edge.csv", edges).put("raw/num-edge-list.csv", format!("{}\n", edges.lines().count()));
         let mut source = DatasetSource::of_folder(folder.path());
         change(&mut source);
         load_with_warnings(&source).unwrap().warnings

@@ -15,7 +15,7 @@ struct Folder(TempDir);
 impl Folder {
     fn of(files: &[(&str, &str)]) -> Self {
         let folder = Self(tempfile::tempdir().unwrap());
-        files.iter().for_each(|(name, text)| folder.put(name, text));
+        files.iter().for_each(|(name, text)| _ = folder.put(name, text));
         folder
     }
 
@@ -37,12 +37,14 @@ impl Folder {
         ])
     }
 
-    fn put(&self, name: &str, text: &str) {
+    fn put(&self, name: &str, text: &str) -> &Self {
         fs::write(self.0.path().join(name), text).unwrap();
+        self
     }
 
-    fn remove(&self, name: &str) {
+    fn remove(&self, name: &str) -> &Self {
         fs::remove_file(self.0.path().join(name)).unwrap();
+        self
     }
 
     fn read(&self) -> Result<Dataset, GraphError> {
@@ -95,8 +97,7 @@ fn listed_numbers_and_names_mean_the_same() {
 #[test]
 fn numbers_are_preferred_and_files_may_be_compressed() {
     let folder = Folder::by_number();
-    folder.put("train.tsv", "not a triple");
-    folder.remove("train.ids.tsv");
+    folder.put("train.tsv", "not a triple").remove("train.ids.tsv");
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(b"0\t0\t1\r\n\n1\t1\t2\r\n0\t0\t3").unwrap();
     fs::write(folder.0.path().join("train.ids.tsv.gz"), gzip.finish().unwrap()).unwrap();
@@ -159,15 +160,12 @@ fn each_bad_line_is_named() {
     folder.put("entities.tsv", "0\tada\n1\tbob\n2\tacme\n3\tcy\n");
     assert!(folder.why().contains("test.tsv: line 1: entity \"dan\" is unknown: entities.tsv does not list it"));
     let folder = Folder::by_number();
-    folder.remove("entities.tsv");
-    folder.put("train.ids.tsv", "0\t0\t4294967295\n");
+    folder.remove("entities.tsv").put("train.ids.tsv", "0\t0\t4294967295\n");
     assert!(folder.why().contains("entity 4294967295 is too large"), "{}", folder.why());
     folder.put("train.ids.tsv", "0\t0\t1\n1\t0\t4000000000\n");
     let why = folder.why();
     assert!(why.contains("triple 1 of train has entity 4000000000, but ") && why.contains("entities.tsv"), "{why}");
-    folder.put("train.ids.tsv", "");
-    folder.remove("valid.ids.tsv");
-    folder.put("valid.tsv", "cy\tworks/at\tacme\n");
+    folder.put("train.ids.tsv", "").remove("valid.ids.tsv").put("valid.tsv", "cy\tworks/at\tacme\n");
     assert!(folder.why().contains("valid.tsv: it has names, but training triples are read as numbers: valid.ids.tsv"));
     let empty = Folder::of(&[("train.tsv", "")]);
     assert!(empty.why().contains("train.tsv: the graph has no entities"), "{}", empty.why());

@@ -13,17 +13,18 @@ impl Folder {
     fn new() -> Self {
         let folder = Self(tempfile::tempdir().unwrap());
         folder.put("A", "1, 2\n2, 1\n2, 3\n3, 2\n1,3\n3,1\n3, 4\n4, 3\n\n6, 5\r\n5, 6\n");
-        folder.put("graph_indicator", "1\n1\n1\n1\n3\n3\n");
-        folder.put("graph_labels", "1\n-1\n1\n");
+        folder.put("graph_indicator", "1\n1\n1\n1\n3\n3\n").put("graph_labels", "1\n-1\n1\n");
         folder
     }
 
-    fn put(&self, what: &str, text: &str) {
+    fn put(&self, what: &str, text: &str) -> &Self {
         fs::write(self.0.path().join(format!("SMALL_{what}.txt")), text).unwrap();
+        self
     }
 
-    fn remove(&self, what: &str) {
+    fn remove(&self, what: &str) -> &Self {
         fs::remove_file(self.0.path().join(format!("SMALL_{what}.txt"))).unwrap();
+        self
     }
 
     fn read(&self) -> Result<GraphDataset, GraphError> {
@@ -104,8 +105,7 @@ fn graphs_without_labels_may_have_numbers_to_predict() {
 #[test]
 fn what_is_written_is_mapped_back_after_its_files_are_gone() {
     let folder = Folder::new();
-    folder.put("node_attributes", "0.5\n1.5\n0\n0\n0\n7\n");
-    folder.put("edge_labels", &"3\n".repeat(10));
+    folder.put("node_attributes", "0.5\n1.5\n0\n0\n0\n7\n").put("edge_labels", &"3\n".repeat(10));
     let graphs = folder.read().unwrap().with_degrees_as_labels();
     let dir = tempfile::tempdir().unwrap();
     graphs.write(dir.path()).unwrap();

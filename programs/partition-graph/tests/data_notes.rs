@@ -16,8 +16,7 @@ fn shop(folder: &Folder) {
         users += &format!("u{row},{joined},{},0.{row:02},{},{}\n", 1_700_000_000 + row, row * 1000, row % 2);
         buys += &format!("u{row},i{}\n", row % 3);
     }
-    folder.write("users.csv", users);
-    folder.write("buys.csv", buys);
+    folder.write("users.csv", users).write("buys.csv", buys);
 }
 
 fn conf(features: &Value) -> String {

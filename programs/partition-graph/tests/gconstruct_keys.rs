@@ -139,13 +139,9 @@ fn number_of(kind: &str, graph: &TableGraph) -> usize {
 fn each_key_of_gconstruct_is_accepted_or_refused_for_a_reason() {
     let folder = Folder::new();
     folder.write("n.csv", "id,x,z,c,y,v\na,1,2,red,0,1;2\nb,2,4,blue,1,3;4\nc,4,8,red,1,5;6\nd,8,16,green,0,7;8\n");
-    folder.write("n.tsv", "id\tx\na\t1\nb\t2\nc\t3\nd\t4\n");
-    folder.write("e.csv", "s,d,w\na,b,1\nb,c,2\nc,d,3\nd,a,4\n");
-    folder.write("more/e-0.csv", "s,d\na,b\nb,c\n");
-    folder.write("more/e-1.csv", "s,d\nc,d\nd,a\n");
-    folder.write("train.json", "\"a\"\n\"b\"\n");
-    folder.write("test.json", "\"c\"\n");
-    folder.write("held.json", "[\"a\", \"b\"]\n");
+    folder.write("n.tsv", "id\tx\na\t1\nb\t2\nc\t3\nd\t4\n").write("e.csv", "s,d,w\na,b,1\nb,c,2\nc,d,3\nd,a,4\n");
+    folder.write("more/e-0.csv", "s,d\na,b\nb,c\n").write("more/e-1.csv", "s,d\nc,d\nd,a\n");
+    folder.write("train.json", "\"a\"\n\"b\"\n").write("test.json", "\"c\"\n").write("held.json", "[\"a\", \"b\"]\n");
     let mut wrong = Vec::new();
     for case in CASES.trim().replace("\n    => ", " => ").lines().filter(|line| !line.starts_with('#')) {
         let (change, outcome) = case.split_once(" => ").unwrap();
@@ -191,9 +187,7 @@ fn check(folder: &Folder, conf: &Value, outcome: &str) -> Result<(), String> {
 
 #[test]
 fn all_keys_that_are_refused_are_told_at_once() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id,x,y\na,1,0\nb,2,1\n");
-    folder.write("e.csv", "s,d\na,b\n");
+    let folder = Folder::of(&[("n.csv", "id,x,y\na,1,0\nb,2,1\n"), ("e.csv", "s,d\na,b\n")]);
     let mut conf = base();
     set(&mut conf, "/nodes/0/format", json!({"name": "hdf5"}));
     set(
@@ -226,9 +220,7 @@ fn all_keys_that_are_refused_are_told_at_once() {
 
 #[test]
 fn scalars_of_yaml_are_texts_where_texts_are_expected() {
-    let folder = Folder::new();
-    folder.write("n.csv", "no,y,1,007,on\na,1,2,red,4\nb,0,4,blue,5\n");
-    folder.write("e.csv", "s,d\na,b\n");
+    let folder = Folder::of(&[("n.csv", "no,y,1,007,on\na,1,2,red,4\nb,0,4,blue,5\n"), ("e.csv", "s,d\na,b\n")]);
     folder.write(
         "graph.yaml",
         "nodes:

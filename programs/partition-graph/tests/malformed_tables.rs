@@ -20,9 +20,7 @@ const EDGES: &str = "s,d,w\na,b,1\nb,c,2\n";
 /// Writes a folder that can be read.
 fn good() -> Folder {
     let folder = Folder::new();
-    folder.write("graph.json", CONF);
-    folder.write("nodes.csv", NODES);
-    folder.write("edges.csv", EDGES);
+    folder.write("graph.json", CONF).write("nodes.csv", NODES).write("edges.csv", EDGES);
     folder
 }
 
@@ -261,7 +259,7 @@ fn change(folder: &Folder, change: &Change) {
         folder.write("graph.json", CONF.replace("nodes.csv", "nodes.parquet"));
     }
     match change {
-        Csv(bytes) => folder.write("nodes.csv", bytes),
+        Csv(bytes) => std::fs::write(folder.path("nodes.csv"), bytes).unwrap(),
         Parquet(columns) => folder.write_parquet("nodes.parquet", Compression::SNAPPY, columns()),
         Truncated => {
             let x: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0]));

@@ -108,8 +108,7 @@ fn a_plan_counts_the_values_whose_rows_are_counted() {
     const NUM_ROWS: usize = 2000;
     let folder = Folder::new();
     let rows = (0..NUM_ROWS).fold("id,x,few\n".to_owned(), |text, row| format!("{text}{row},{row},{}\n", row % 5));
-    folder.write("n.csv", rows);
-    folder.write("e.csv", "s,d\n0,1\n");
+    folder.write("n.csv", rows).write("e.csv", "s,d\n0,1\n");
     for (column, num_counted) in [("x", NUM_ROWS as u64), ("few", 5)] {
         let [with, without] = ["most_frequent", "none"].map(|impute| planned_for_impute(&folder, column, impute));
         assert_eq!(with - without, 200 * num_counted, "{column}");

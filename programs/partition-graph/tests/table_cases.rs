@@ -19,16 +19,13 @@ fn write_bad_rows(folder: &Folder) {
             "labels": [{"task_type": "classification", "label_col": "y", "custom_split_filenames": {"train": "train.json"}}]}],
         "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t",
             "weight_col": "w"}]});
-    folder.write("graph.json", conf.to_string());
-    folder.write("train.json", "\"a\"\n\"b\"\n\"f\"\n");
+    folder.write("graph.json", conf.to_string()).write("train.json", "\"a\"\n\"b\"\n\"f\"\n");
 }
 
 /// Writes tables of which two belong to a node type, and two to a relation.
 fn write_several_tables(folder: &Folder) {
-    folder.write("ids.csv", "id\n3\n1\n2\n");
-    folder.write("more.csv", "x,y,t\n1,4,7\n2,5,8\n3,6,9\n");
-    folder.write("edges.csv", "s,t\n3,1\n1,2\n");
-    folder.write("weights.csv", "w\n0.5\n1.5\n");
+    folder.write("ids.csv", "id\n3\n1\n2\n").write("more.csv", "x,y,t\n1,4,7\n2,5,8\n3,6,9\n");
+    folder.write("edges.csv", "s,t\n3,1\n1,2\n").write("weights.csv", "w\n0.5\n1.5\n");
     let conf = json!({
         "nodes": [
             {"node_type": "item", "node_id_col": "id", "files": "ids.csv", "features": [{"feature_col": "id"}]},

@@ -296,9 +296,7 @@ fn times_become_ages_and_parts_of_the_calendar() {
 
 #[test]
 fn a_column_of_times_is_a_feature_as_well() {
-    let folder = Folder::new();
-    folder.write("e.csv", "s,d\n0,1\n");
-    folder.write("n.csv", "id,t\n0,1577836800000\n1,1577836800500\n");
+    let folder = Folder::of(&[("e.csv", "s,d\n0,1\n"), ("n.csv", "id,t\n0,1577836800000\n1,1577836800500\n")]);
     let feature = json!({"feature_col": "t", "transform": {"name": "date", "unit": "seconds", "epoch": "ms"}});
     let node = json!({"features": [feature], "time_col": {"name": "t", "epoch": "ms"}});
     let (made, _) = folder.with(&one_type(&node, &json!({}))).made("out", &[]);
@@ -356,8 +354,7 @@ fn lists_of_other_lengths_are_cut_or_filled() {
     let columns: Vec<(&str, ArrayRef)> =
         vec![("id", Arc::new(StringArray::from(vec!["a", "b", "c", "d"]))), ("v", Arc::new(lists.finish()))];
     folder.write_parquet("n.parquet", Compression::SNAPPY, columns);
-    folder.write("n.csv", "id,v\na,\"[1, 2, 3]\"\nb,[4]\nc,[]\nd,\n");
-    folder.write("e.csv", "s,d\na,b\n");
+    folder.write("n.csv", "id,v\na,\"[1, 2, 3]\"\nb,[4]\nc,[]\nd,\n").write("e.csv", "s,d\na,b\n");
     let conf =
         |file: &str, feature: Value| one_type(&json!({"files": file, "features": [feature]}), &json!({}));
     for file in ["n.csv", "n.parquet"] {

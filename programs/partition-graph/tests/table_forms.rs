@@ -38,8 +38,7 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
         })
         .to_string()
     };
-    folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n");
-    folder.write("e.csv", "s,d\n7,8\n9,7\n");
+    folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n").write("e.csv", "s,d\n7,8\n9,7\n");
     folder.with(&conf("csv")).made("csv", &[]);
     let expected = arrays(&folder.path("csv"));
     let ids: [(&str, ArrayRef, ArrayRef); 5] = [
@@ -96,8 +95,7 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
         assert_has(folder.fails(&[]), &[why, "table[column] = table[column].astype(str)"]);
     }
     // Whole numbers that were written as floats are texts in CSV.
-    folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n");
-    folder.write("e.csv", "s,d\n7.0,8\n");
+    folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n").write("e.csv", "s,d\n7.0,8\n");
     assert_has(folder.with(&conf("csv")).fails(&[]), &["there is no n with the id 7.0, but one with the id 7", "Int64"]);
 }
 
@@ -108,10 +106,7 @@ fn edges(more: &Value) -> Value {
 
 #[test]
 fn relations_without_rows_have_no_edges() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id\na\nb\nc\n");
-    folder.write("e.csv", "s,d\na,b\nb,c\n");
-    folder.write("none.csv", "s,d,w,t,x\n");
+    let folder = Folder::of(&[("n.csv", "id\na\nb\nc\n"), ("e.csv", "s,d\na,b\nb,c\n"), ("none.csv", "s,d,w,t,x\n")]);
     let ids = || -> ArrayRef { Arc::new(StringArray::from(Vec::<&str>::new())) };
     let numbers = || -> ArrayRef { Arc::new(Float64Array::from(Vec::<f64>::new())) };
     let columns = vec![("s", ids()), ("d", ids()), ("w", numbers()), ("t", numbers()), ("x", numbers())];
@@ -140,8 +135,7 @@ fn relations_without_rows_have_no_edges() {
 
 #[test]
 fn names_of_folders_are_columns() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id\na\nb\nc\n");
+    let folder = Folder::of(&[("n.csv", "id\na\nb\nc\n")]);
     for (year, rows) in [("2019", "s,d\na,b\n"), ("2020", "s,d\nb,c\nc,a\n"), ("__HIVE_DEFAULT_PARTITION__", "s,d\n")] {
         folder.write(&format!("e/year={year}/kind=x%20y/part-0.csv"), rows);
     }
@@ -172,10 +166,8 @@ fn names_of_folders_are_columns() {
 
 #[test]
 fn a_default_partition_is_missing_also_if_empty_texts_are_values() {
-    let folder = Folder::new();
-    folder.write("n/city=Bonn/part-0.csv", "id\na\nb\n");
-    folder.write("n/city=__HIVE_DEFAULT_PARTITION__/part-0.csv", "id\nc\n");
-    folder.write("e.csv", "s,d\na,b\n");
+    let folder = Folder::of(&[("n/city=Bonn/part-0.csv", "id\na\nb\n")]);
+    folder.write("n/city=__HIVE_DEFAULT_PARTITION__/part-0.csv", "id\nc\n").write("e.csv", "s,d\na,b\n");
     let feature = json!({"feature_col": "city", "transform": {"name": "to_categorical"}});
     let node = json!({"node_type": "n", "node_id_col": "id", "files": "n", "na_values": ["NA"], "features": [feature]});
     let (_, stderr) = folder.with(&json!({"nodes": [node], "edges": [edges(&json!({"files": "e.csv"}))]})).made("out", &[]);
@@ -192,9 +184,7 @@ fn conf_of_column(files: &Value, column: &str) -> String {
 
 #[test]
 fn folders_above_a_table_are_no_columns() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id\na\nb\nc\n");
-    folder.write("run=7/e/year=2019/part-0.csv", "s,d\na,b\n");
+    let folder = Folder::of(&[("n.csv", "id\na\nb\nc\n"), ("run=7/e/year=2019/part-0.csv", "s,d\na,b\n")]);
     folder.write("run=7/e/year=2020/part-0.csv", "s,d\nb,c\n");
     for (out, files) in [
         ("folder", "run=7/e"),
@@ -233,9 +223,7 @@ fn files_of_row_numbers_in_a_wrong_order_are_named() {
 
 #[test]
 fn names_that_match_nothing_are_compared_with_near_ones() {
-    let folder = Folder::new();
-    folder.write("items.csv", "id\na\nb\n");
-    folder.write("e.csv", "s,d\na,b\n");
+    let folder = Folder::of(&[("items.csv", "id\na\nb\n"), ("e.csv", "s,d\na,b\n")]);
     let nodes = json!([{"node_type": "item", "node_id_col": "id", "files": "items.csv"}]);
     let relation = json!(["item", "to", "itm"]);
     let conf = json!({"nodes": nodes, "edges": [edges(&json!({"files": "e.csv", "relation": relation}))]});

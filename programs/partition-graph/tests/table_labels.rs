@@ -96,8 +96,7 @@ fn several_labels_and_numbers_to_predict_are_those_of_arrays() {
 
 #[test]
 fn lists_of_one_label_are_classes() {
-    let folder = Folder::new();
-    folder.write("edges.csv", "s,t\n1,2\n2,3\n");
+    let folder = Folder::of(&[("edges.csv", "s,t\n1,2\n2,3\n")]);
     let classes = [None, Some(1.0_f32), Some(0.0), Some(2.0), Some(f32::NAN), Some(1.0)];
     let mut csv = "id,y\n".to_owned();
     let mut lists = ListBuilder::new(Float32Builder::new());
@@ -133,8 +132,7 @@ fn lists_of_one_label_are_classes() {
 
 #[test]
 fn labels_of_two_kinds_are_errors() {
-    let folder = Folder::new();
-    folder.write("edges.csv", "s,t\n1,2\n2,3\n");
+    let folder = Folder::of(&[("edges.csv", "s,t\n1,2\n2,3\n")]);
     let conf = |labels: Value| {
         let conf = json!({
             "nodes": [{"node_type": "item", "node_id_col": "id", "files": "items-*.parquet", "labels": labels}],
@@ -160,8 +158,7 @@ fn labels_of_two_kinds_are_errors() {
 
 #[test]
 fn several_labels_of_a_node_type_keep_their_classes_and_splits() {
-    let folder = Folder::new();
-    folder.write("edges.csv", "s,t\na,b\nb,c\nc,d\nd,e\n");
+    let folder = Folder::of(&[("edges.csv", "s,t\na,b\nb,c\nc,d\nd,e\n")]);
     // Node f has no label, and other nodes have some.
     folder.write(
         "nodes.csv",
@@ -216,9 +213,7 @@ fn several_labels_of_a_node_type_keep_their_classes_and_splits() {
 /// The classes of kind are some of the classes of churn, so that a mistake in their order would not be an error.
 #[test]
 fn saved_classes_of_several_labels_are_found_by_name() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id,churn,kind\n1,a,b\n2,b,c\n3,c,b\n");
-    folder.write("e.csv", "s,d\n1,2\n");
+    let folder = Folder::of(&[("n.csv", "id,churn,kind\n1,a,b\n2,b,c\n3,c,b\n"), ("e.csv", "s,d\n1,2\n")]);
     let write = |labels: Value| {
         let label = json!({"task_type": "classification", "label_col": labels, "split_pct": [1, 0, 0]});
         folder.with(&one_type(&json!({"labels": [label]}), &json!({})));
@@ -241,9 +236,7 @@ fn saved_classes_of_several_labels_are_found_by_name() {
 
 #[test]
 fn a_row_that_is_bad_in_several_labels_counts_once() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id,a,b\n1,0.5,1\n2,x,y\n3,2.5,z\n4,3.5,4\n");
-    folder.write("e.csv", "s,d\n1,4\n");
+    let folder = Folder::of(&[("n.csv", "id,a,b\n1,0.5,1\n2,x,y\n3,2.5,z\n4,3.5,4\n"), ("e.csv", "s,d\n1,4\n")]);
     let labels = json!([{"task_type": "regression", "label_col": ["a", "b"], "split_pct": [1, 0, 0]}]);
     let conf = one_type(&json!({"labels": labels}), &json!({}));
     let (made, _) = folder.with(&conf).made("out", &["--on-bad-rows", "drop", "--num-partitions", "1"]);
@@ -347,14 +340,11 @@ fn edges_have_classes_with_names_or_numbers_and_splits_by_shares_or_by_files() {
 
 #[test]
 fn a_node_of_two_splits_is_refused() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id,y\na,0\nb,1\nc,0\n");
-    folder.write("e.csv", "s,d\na,b\nb,c\n");
+    let folder = Folder::of(&[("n.csv", "id,y\na,0\nb,1\nc,0\n"), ("e.csv", "s,d\na,b\nb,c\n")]);
     let split = json!({"train": "train.json", "valid": "valid.json"});
     let label = json!({"task_type": "classification", "label_col": "y", "custom_split_filenames": split});
     folder.with(&one_type(&json!({"labels": [label]}), &json!({})));
-    folder.write("train.json", "\"a\"\n\"b\"\n\"a\"\n");
-    folder.write("valid.json", "\"b\"\n\"c\"\n");
+    folder.write("train.json", "\"a\"\n\"b\"\n\"a\"\n").write("valid.json", "\"b\"\n\"c\"\n");
     assert_has(folder.fails(&[]), &["valid.json: row 1: b: the list train has it as well: leave it in one list"]);
     let (made, _) = folder.made("dropped", &["--on-bad-rows", "drop"]);
     assert_eq!(made["node_types"][0]["split_sizes"], json!([2, 1, 0]));
@@ -363,14 +353,12 @@ fn a_node_of_two_splits_is_refused() {
 
 #[test]
 fn lists_of_training_edges_have_all_edges() {
-    let folder = Folder::new();
-    folder.write("edges.csv", "s,t\na,x\nb,x\nb,y\n");
+    let folder = Folder::of(&[("edges.csv", "s,t\na,x\nb,x\nb,y\n")]);
     let split = json!({"train": "train.json", "valid": "valid.json"});
     let label = json!({"task_type": "link_prediction", "custom_split_filenames": split});
     let conf = json!({"edges": [{"relation": ["u", "likes", "v"], "files": "edges.csv", "source_id_col": "s",
         "dest_id_col": "t", "labels": [label]}]});
-    folder.write("graph.json", conf.to_string());
-    folder.write("valid.json", "[\"b\", \"x\"]\n");
+    folder.write("graph.json", conf.to_string()).write("valid.json", "[\"b\", \"x\"]\n");
     folder.write("train.json", "[\"a\", \"x\"]\n[\"b\", \"y\"]\n");
     let (made, _) = folder.made("all", &[]);
     assert_eq!((&made["edge_types"][0]["num_edges"], &made["edge_types"][0]["held_out"]), (&json!(2), &json!([1, 0])));

@@ -132,8 +132,7 @@ fn all_spellings_of_a_number_are_one_group() {
     for row in 0..5 * NUM_GROUPS {
         csv += &format!("{row},{},{}\n", row % 2, spelled_group(row));
     }
-    folder.write("n.csv", csv);
-    folder.write("e.csv", "s,d\n0,1\n");
+    folder.write("n.csv", csv).write("e.csv", "s,d\n0,1\n");
     for (out, file) in [("whole", "whole-*.parquet"), ("mixed", "mixed-*.parquet"), ("csv", "n.csv")] {
         let label = json!({"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25],
             "split_by_group": "group"});

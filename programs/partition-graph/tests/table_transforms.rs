@@ -41,8 +41,7 @@ edges:
 #[test]
 fn transforms_are_fitted_saved_and_applied_to_new_data() {
     let folder = Folder::new();
-    folder.write("graph.json", TRANSFORMED);
-    folder.write("with.csv", "a,b\nx,y\ny,z\nz,w\n");
+    folder.write("graph.json", TRANSFORMED).write("with.csv", "a,b\nx,y\ny,z\nz,w\n");
     folder.write(
         "items.csv",
         "id,price,color,tags,vector,kind\nx,10,red,a|b,1 2 3,toy\ny,20,blue,b,4 5 6,book\nz,30,,a,7 8 9,\nw,100,red,c|a,1 1 1,toy\n",
@@ -125,11 +124,9 @@ fn all_files_of_a_column_have_vectors_of_one_length() {
             "features": [{"feature_col": "v", "transform": {"name": "no-op", "separator": " "}}],
             "labels": [{"task_type": "classification", "label_col": "kind"}]}],
         "edges": [{"relation": ["item", "to", "item"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
-    folder.write("graph.json", conf.to_string());
-    folder.write("edges.csv", "s,t\na,c\nc,d\n");
+    folder.write("graph.json", conf.to_string()).write("edges.csv", "s,t\na,c\nc,d\n");
     // The first file has no rows, and the first row of the last one has another length.
-    folder.write("items-0.csv", "id,v,kind\n");
-    folder.write("items-1.csv", "id,v,kind\na,1 2 3,cat\n");
+    folder.write("items-0.csv", "id,v,kind\n").write("items-1.csv", "id,v,kind\na,1 2 3,cat\n");
     folder.write("items-2.csv", "id,v,kind\nb,1 2,dog\nc,4 5 6,dog\nd,7 8 9,-1\n");
     assert_has(folder.fails(&[]), &["items-2.csv: row 1: column v: it has 2 numbers, but earlier rows have 3"]);
     let (made, _) = folder.made("whole", &["--on-bad-rows", "drop"]);

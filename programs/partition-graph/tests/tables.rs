@@ -148,8 +148,7 @@ pub(crate) fn write_parquet(folder: &Folder) {
         folder.write_parquet(name, compression, columns);
     }
     // The marks of Spark.
-    folder.write("parquet/papers/_SUCCESS", "");
-    folder.write("parquet/papers/.part-00000.parquet.crc", "crc");
+    folder.write("parquet/papers/_SUCCESS", "").write("parquet/papers/.part-00000.parquet.crc", "crc");
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..NUM_AUTHORS).map(author)));
     folder.write_parquet("parquet/authors.parquet", Compression::ZSTD(ZstdLevel::default()), vec![("number", numbers)]);
     let ends = writes();

@@ -90,10 +90,9 @@ fn write(folder: &Folder, name: &str, tables: &Tables) -> Value {
             lists.add(label, value, user + item, &json!([format!("u{user}"), format!("i{item}")]));
         }
     }
-    folder.write(&format!("{name}/users.csv"), users);
-    folder.write(&format!("{name}/items.csv"), format!("id,price\n{items}"));
+    folder.write(&format!("{name}/users.csv"), users).write(&format!("{name}/items.csv"), format!("id,price\n{items}"));
     folder.write(&format!("{name}/ratings.csv"), ratings);
-    lists.0.iter().for_each(|(file, text)| folder.write(&format!("{name}/{file}"), text));
+    lists.0.iter().for_each(|(file, text)| _ = folder.write(&format!("{name}/{file}"), text));
     json!({
         "nodes": [
             {"node_type": "user", "files": format!("{name}/users.csv"), "node_id_col": "id", "time_col": "since",
@@ -149,8 +148,7 @@ fn check_kinds(more: &[&str], seed: u64) {
     let mut conf = write(&folder, "tuesday", &day);
     // The order of the labels is the order of the parts.
     conf["nodes"][0]["labels"].as_array_mut().unwrap().reverse();
-    folder.write("gone-users.csv", "id\nu3\n");
-    folder.write("gone-items.csv", "id\ni2\n");
+    folder.write("gone-users.csv", "id\nu3\n").write("gone-items.csv", "id\ni2\n");
     folder.write("gone-ratings.csv", "s,d\nu5,i0\n");
     conf["removed_nodes"] = json!([{"node_type": "user", "files": "gone-users.csv", "node_id_col": "id"},
                                    {"node_type": "item", "files": "gone-items.csv", "node_id_col": "id"}]);
@@ -217,13 +215,11 @@ fn classes(columns: &Value) -> Value {
 
 #[test]
 fn a_table_has_all_of_several_labels_or_none() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id,churn,kind\na,yes,red\nb,no,blue\nc,yes,red\n");
+    let folder = Folder::of(&[("n.csv", "id,churn,kind\na,yes,red\nb,no,blue\nc,yes,red\n")]);
     folder.write("e.csv", "s,d\na,b\nb,c\n");
     let mut conf = one_type(&json!({"labels": [classes(&json!(["churn", "kind"]))]}), &json!({}));
     partition(folder.with(&conf), "graph.json", "parts", &[]);
-    folder.write("n.csv", "id,churn,kind,other\nd,yes,blue,x\na,,,\n");
-    folder.write("e.csv", "s,d\nd,a\n");
+    folder.write("n.csv", "id,churn,kind,other\nd,yes,blue,x\na,,,\n").write("e.csv", "s,d\nd,a\n");
     for columns in [json!("churn"), json!(["churn", "kind", "other"]), json!(["other", "kind"])] {
         conf["nodes"][0]["labels"] = json!([classes(&columns)]);
         let error = fails(&folder, &conf);
@@ -237,8 +233,7 @@ fn a_table_has_all_of_several_labels_or_none() {
     let meta = Meta::read(&folder.path("parts")).unwrap();
     assert_eq!((meta.node_types[0].split_sizes, meta.node_types[0].more_labels[0].split_sizes), ([3, 0, 0], [3, 0, 0]));
     conf["nodes"][0]["labels"] = json!([classes(&json!(["kind", "churn"]))]);
-    folder.write("new.json", conf.to_string());
-    folder.write("e.csv", "s,d\na,d\n");
+    folder.write("new.json", conf.to_string()).write("e.csv", "s,d\na,d\n");
     updated(&folder, "parts", "new.json", &[]);
     let meta = Meta::read(&folder.path("parts")).unwrap();
     assert_eq!((meta.node_types[0].split_sizes, meta.node_types[0].more_labels[0].split_sizes), ([4, 0, 0], [4, 0, 0]));
@@ -249,8 +244,7 @@ fn generated_parts(folder: &Folder, more: &[&str]) {
     let mut command = program();
     command.args(["--dataset", "fake", "--output-dir"]).arg(folder.path("parts")).args(more);
     succeeded(command.output().unwrap());
-    folder.write("gone.csv", "id\n7\n");
-    folder.write("e.csv", "s,d\n1,2\n");
+    folder.write("gone.csv", "id\n7\n").write("e.csv", "s,d\n1,2\n");
     let conf = json!({
         "removed_nodes": [{"node_type": "node", "files": "gone.csv", "node_id_col": "id"}],
         "edges": [{"relation": ["node", "to", "node"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]

@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 
 /// Makes parts of two tables, and returns the folder and the configuration.
 pub(crate) fn small_parts(more: &[&str]) -> (Folder, Value) {
-    let folder = Folder::new();
-    folder.write("n.csv", "id,x,y\na,1,red\nb,2,blue\nc,3,red\nd,4,blue\n");
+    let folder = Folder::of(&[("n.csv", "id,x,y\na,1,red\nb,2,blue\nc,3,red\nd,4,blue\n")]);
     folder.write("e.csv", "s,d,w\na,b,1\nb,c,2\nc,d,3\n");
     let label = json!({"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25]});
     let of_nodes = json!({"features": [{"feature_col": "x"}], "labels": [label]});
@@ -39,9 +38,7 @@ pub(crate) fn fails(folder: &Folder, conf: &Value) -> String {
 #[test]
 fn tables_that_do_not_fit_the_parts_are_errors() {
     let (folder, conf) = small_parts(&[]);
-    folder.write("n.csv", "id,x,y,z\ne,5,red,0\n");
-    folder.write("e.csv", "s,d,w\na,e,1\n");
-    folder.write("unknown.csv", "id\nq\n");
+    folder.write("n.csv", "id,x,y,z\ne,5,red,0\n").write("e.csv", "s,d,w\na,e,1\n").write("unknown.csv", "id\nq\n");
     folder.write("pairs.csv", "s,d\nb,a\n");
     for (expected, change) in [
         (
@@ -111,8 +108,7 @@ fn other_parameters_than_those_of_the_parts_are_errors() {
     std::fs::remove_dir_all(folder.path("parts")).unwrap();
     conf["nodes"][0]["features"] = features;
     partition(folder.with(&conf), "graph.json", "parts", &[]);
-    folder.write("n.csv", "id,x,y\ne,5,red\n");
-    folder.write("e.csv", "s,d,w\na,e,1\n");
+    folder.write("n.csv", "id,x,y\ne,5,red\n").write("e.csv", "s,d,w\na,e,1\n");
     for (at, key, value, expected) in [
         (0, "fill_value", json!(6), "fill: fill_value is [6.0], but [5.0] in transforms.json"),
         (1, "max_val", json!(20), "scaled: max_val is [20.0], but [10.0] in transforms.json"),
@@ -162,8 +158,7 @@ fn another_column_than_the_label_of_the_parts_is_an_error() {
     folder.write("e.csv", "s,d,w,y\na,b,1,0\nb,c,2,1\nc,d,3,1\n");
     conf["edges"][0]["labels"] = json!([{"task_type": "classification", "label_col": "y"}]);
     partition(folder.with(&conf), "graph.json", "parts", &[]);
-    folder.write("n.csv", "id,x,y,z\ne,5,red,blue\n");
-    folder.write("e.csv", "s,d,w,y,z\na,e,1,0,1\n");
+    folder.write("n.csv", "id,x,y,z\ne,5,red,blue\n").write("e.csv", "s,d,w,y,z\na,e,1,0,1\n");
     for (list, at) in [("nodes", "nodes[0].labels[0]"), ("edges", "edges[0].labels[0]")] {
         let mut changed = conf.clone();
         changed[list][0]["labels"][0]["label_col"] = "z".into();
@@ -212,8 +207,7 @@ fn deferred_features_are_not_updated() {
 #[test]
 fn bad_rows_are_dropped_and_counted() {
     let (folder, mut conf) = small_parts(&[]);
-    folder.write("n.csv", "id,x,y\ne,5,red\nf,,red\na,7,\n");
-    folder.write("e.csv", "s,d,w\na,e,1\na,f,1\na,zz,1\n");
+    folder.write("n.csv", "id,x,y\ne,5,red\nf,,red\na,7,\n").write("e.csv", "s,d,w\na,e,1\na,f,1\na,zz,1\n");
     folder.write("gone.csv", "id\nb\nq\n");
     conf["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
     folder.write("new.json", conf.to_string());
@@ -269,17 +263,14 @@ pub(crate) fn said(folder: &Folder, conf: &Value) -> String {
 
 #[test]
 fn numbers_of_removed_rows_are_not_given_again() {
-    let folder = Folder::new();
-    folder.write("n.csv", "x\n1\n2\n3\n4\n");
-    folder.write("e.csv", "s,d\n0,1\n1,2\n");
+    let folder = Folder::of(&[("n.csv", "x\n1\n2\n3\n4\n"), ("e.csv", "s,d\n0,1\n1,2\n")]);
     let mut conf = edges_conf();
     conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "features": [{"feature_col": "x"}]}]);
     partition(folder.with(&conf), "graph.json", "parts", &[]);
     let mut day = conf.clone();
     day.as_object_mut().unwrap().remove("edges");
     // The last row is removed, and others follow.
-    folder.write("gone.csv", "id\n3\n");
-    folder.write("n.csv", "x\n5\n6\n");
+    folder.write("gone.csv", "id\n3\n").write("n.csv", "x\n5\n6\n");
     day["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
     said(&folder, &day);
     assert_eq!(ids(&folder), ["0", "1", "2", "4", "5"]);
@@ -294,9 +285,7 @@ fn numbers_of_removed_rows_are_not_given_again() {
 
 #[test]
 fn relations_are_compared_by_their_three_names() {
-    let folder = Folder::new();
-    folder.write("e.csv", "s,d\nx,y\n");
-    folder.write("none.csv", "s,d\n");
+    let folder = Folder::of(&[("e.csv", "s,d\nx,y\n"), ("none.csv", "s,d\n")]);
     let edges =
         |relation: [&str; 3]| json!({"relation": relation, "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
     folder.write("graph.json", json!({"edges": [edges(["a__b", "c", "d"]), edges(["a", "b__c", "d"])]}).to_string());
@@ -310,9 +299,7 @@ fn relations_are_compared_by_their_three_names() {
 
 #[test]
 fn edges_name_no_new_nodes_of_a_type_with_a_table() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id\na\nb\n");
-    folder.write("e.csv", "s,d\na,b\n");
+    let folder = Folder::of(&[("n.csv", "id\na\nb\n"), ("e.csv", "s,d\na,b\n")]);
     let mut conf = edges_conf();
     conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id"}]);
     partition(folder.with(&conf), "graph.json", "parts", &[]);
@@ -340,8 +327,7 @@ fn reverse_types_follow_their_types() {
 #[test]
 fn a_table_of_features_without_ids_is_an_error() {
     let (folder, mut conf) = small_parts(&[]);
-    folder.write("ids.csv", "id\n");
-    folder.write("n.csv", "x\n7\n");
+    folder.write("ids.csv", "id\n").write("n.csv", "x\n7\n");
     conf["nodes"] = json!([{"node_type": "n", "files": "ids.csv", "node_id_col": "id"},
                            {"node_type": "n", "files": "n.csv", "features": [{"feature_col": "x"}]}]);
     conf.as_object_mut().unwrap().remove("edges");

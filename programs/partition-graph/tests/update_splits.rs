@@ -15,8 +15,7 @@ fn pairs_of_the_parts_stay_in_their_list() {
     let folder = Folder::new();
     let mut conf = edges_conf();
     let lines: String = (0..30).map(|n| format!("a{n},a{}\n", n + 30)).collect();
-    folder.write("e.csv", format!("s,d\n{lines}"));
-    folder.write("test.json", "[\"a0\", \"a30\"]\n");
+    folder.write("e.csv", format!("s,d\n{lines}")).write("test.json", "[\"a0\", \"a30\"]\n");
     conf["edges"][0]["labels"] =
         json!([{"task_type": "link_prediction", "custom_split_filenames": {"test": "test.json"}}]);
     partition(folder.with(&conf), "graph.json", "parts", &[]);
@@ -24,8 +23,7 @@ fn pairs_of_the_parts_stay_in_their_list() {
     // Most pairs would be drawn for the test now.
     conf["edges"][0]["labels"] = json!([{"task_type": "link_prediction", "split_pct": [0.1, 0.0, 0.9]}]);
     let reversed: String = (0..30).map(|n| format!("a{},a{n}\n", n + 30)).collect();
-    folder.write("e.csv", format!("s,d\n{lines}{reversed}"));
-    folder.write("gone.csv", "id\na3\n");
+    folder.write("e.csv", format!("s,d\n{lines}{reversed}")).write("gone.csv", "id\na3\n");
     folder.write("e2.csv", format!("s,d\n{}{}", lines.replace("a3,a33\n", ""), reversed.replace("a33,a3\n", "")));
     conf["edges"][0]["files"] = "e2.csv".into();
     conf["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
@@ -39,8 +37,7 @@ fn pairs_that_files_hold_out_stay_in_their_list() {
     let mut conf = edges_conf();
     let lines: String = (0..30).map(|n| format!("a{n},a{}\n", n + 30)).collect();
     let listed: String = (0..10).map(|n| format!("[\"a{n}\", \"a{}\"]\n", n + 30)).collect();
-    folder.write("e.csv", format!("s,d\n{lines}"));
-    folder.write("test.json", listed);
+    folder.write("e.csv", format!("s,d\n{lines}")).write("test.json", listed);
     let by_files = json!([{"task_type": "link_prediction", "custom_split_filenames": {"test": "test.json"}}]);
     conf["edges"][0]["labels"] = by_files.clone();
     partition(folder.with(&conf), "graph.json", "parts", &[]);
@@ -50,8 +47,7 @@ fn pairs_that_files_hold_out_stay_in_their_list() {
     said(&folder, &conf);
     assert_eq!(edge_counts(&folder), (40, [0, 20]));
     // Lists of the update come beside the lists of the parts.
-    folder.write("e.csv", format!("s,d\n{lines}a0,a1\na1,a2\n"));
-    folder.write("test.json", "[\"a0\", \"a1\"]\n");
+    folder.write("e.csv", format!("s,d\n{lines}a0,a1\na1,a2\n")).write("test.json", "[\"a0\", \"a1\"]\n");
     conf["edges"][0]["labels"] = by_files;
     said(&folder, &conf);
     assert_eq!(edge_counts(&folder), (40 + 20 + 1, [0, 20 + 10 + 1]));
@@ -119,15 +115,13 @@ fn a_group_stays_in_its_split() {
 fn groups_without_a_recorded_rule_need_their_column() {
     let rules = json!({"split_pct": [0.5, 0.3, 0.2], "split_by_group": "g"});
     let folder = Folder::new();
-    folder.write("e.csv", "s,d,t\nn1,n2,1\n");
-    folder.write("n.csv", format!("id,y,t,g\n{}", rows_of_groups(0)));
+    folder.write("e.csv", "s,d,t\nn1,n2,1\n").write("n.csv", format!("id,y,t,g\n{}", rows_of_groups(0)));
     let conf = conf_of_rules(&rules, None);
     partition(folder.with(&conf), "graph.json", "parts", &[]);
     forget_rules(&folder);
     let path = folder.path("parts/transforms.json");
     assert_has(std::fs::read_to_string(&path).unwrap(), &["group_limits"]);
-    folder.write("n.csv", format!("id,y,t,g\n{}", rows_of_groups(60)));
-    folder.write("e.csv", "s,d,t\nn1,n3,1\n");
+    folder.write("n.csv", format!("id,y,t,g\n{}", rows_of_groups(60))).write("e.csv", "s,d,t\nn1,n3,1\n");
     for rule in [json!({}), json!({"split_pct": [0.5, 0.3, 0.2]}), json!({"split_by": "t"})] {
         let error = fails(&folder, &conf_of_rules(&rule, None));
         assert!(error.contains("labels[0]: the parts were divided by groups"), "{error}");
@@ -166,14 +160,12 @@ fn later_training_edges_are_counted() {
     // Rows of nodes are divided among themselves as well.
     let folder = Folder::new();
     let nodes = |first: usize| (first..first + 10).map(|n| format!("n{n},{n},{}\n", n % 2)).collect::<String>();
-    folder.write("n.csv", format!("id,t,y\n{}", nodes(0)));
-    folder.write("e.csv", "s,d\nn0,n1\n");
+    folder.write("n.csv", format!("id,t,y\n{}", nodes(0))).write("e.csv", "s,d\nn0,n1\n");
     let mut conf = edges_conf();
     conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id", "labels":
         [{"task_type": "classification", "label_col": "y", "split_pct": [0.6, 0.2, 0.2], "split_by": "t"}]}]);
     partition(folder.with(&conf), "graph.json", "parts", &[]);
-    folder.write("n.csv", format!("id,t,y\n{}", nodes(10)));
-    folder.write("e.csv", "s,d\nn0,n11\n");
+    folder.write("n.csv", format!("id,t,y\n{}", nodes(10))).write("e.csv", "s,d\nn0,n11\n");
     assert_has(said(&folder, &conf), &["split_by divides the 10 new rows among themselves"]);
 }
 
@@ -199,8 +191,7 @@ fn split_files_of_an_update_may_list_what_the_parts_have() {
     folder.write("n.csv", "id,x,y\nf,5,red\n");
     lists(&|split| Some(if split == Split::Train { Split::Test } else { split }));
     assert_has(said(&folder, &conf), &["2 entries of split files name nodes that stay in another split, or in none"]);
-    folder.write("n.csv", "id,x,y\ng,5,red\n");
-    folder.write("test.json", "\"h\"\n");
+    folder.write("n.csv", "id,x,y\ng,5,red\n").write("test.json", "\"h\"\n");
     assert_has(fails(&folder, &conf), &["h: there is no such node"]);
     folder.write("test.json", "\"e\"\n");
     assert_has(said(&folder, &conf), &["1 entries of split files name nodes that stay in another split, or in none"]);
@@ -208,8 +199,7 @@ fn split_files_of_an_update_may_list_what_the_parts_have() {
     let edges = json!([{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d",
                         "weight_col": "w", "labels": [{"task_type": "link_prediction",
                                                        "custom_split_filenames": {"test": "edges.json"}}]}]);
-    folder.write("e.csv", "s,d,w\na,c,1\n");
-    folder.write("edges.json", "[\"a\", \"b\"]\n");
+    folder.write("e.csv", "s,d,w\na,c,1\n").write("edges.json", "[\"a\", \"b\"]\n");
     assert_has(fails(&folder, &json!({"edges": edges})), &["no edge of this update joins these nodes; edges of the parts stay in their split"]);
 }
 
@@ -222,8 +212,7 @@ fn known_nodes_in_split_files_need_a_row() {
     let label = &mut conf["nodes"][0]["labels"][0];
     label.as_object_mut().unwrap().remove("split_pct");
     label["custom_split_filenames"] = json!({"test": "test.json"});
-    folder.write("n.csv", "id,x,y\nf,5,red\n");
-    folder.write("test.json", "\"e\"\n");
+    folder.write("n.csv", "id,x,y\nf,5,red\n").write("test.json", "\"e\"\n");
     assert_has(fails(&folder, &conf), &["e: no row of this update has this node"]);
 }
 
@@ -264,8 +253,7 @@ fn splits(folder: &Folder) -> BTreeMap<String, Option<Split>> {
 fn write_rows(folder: &Folder, first: usize) {
     let nodes = (first..first + 60).map(|n| format!("n{n},{},{n},g{}\n", n % 2, n % 17)).collect::<String>();
     let edges = (first..first + 59).map(|n| format!("n{n},n{},{n}\n", n + 1)).collect::<String>();
-    folder.write("n.csv", format!("id,y,t,g\n{nodes}"));
-    folder.write("e.csv", format!("s,d,t\n{edges}"));
+    folder.write("n.csv", format!("id,y,t,g\n{nodes}")).write("e.csv", format!("s,d,t\n{edges}"));
 }
 
 /// Returns a configuration of labeled nodes with the rule `of_nodes`, whose edges are held out by the rule `of_edges`.
@@ -371,8 +359,7 @@ fn another_rule_than_that_of_the_parts_is_an_error() {
         assert!(error.contains(given) && error.contains(of_parts) && error.contains(remedy), "{error}");
     }
     // Times of another unit have another meaning.
-    folder.write("n.csv", "id,y,t\nn61,1,2020-01-31\n");
-    folder.write("e.csv", "s,d,t\n");
+    folder.write("n.csv", "id,y,t\nn61,1,2020-01-31\n").write("e.csv", "s,d,t\n");
     assert_has(fails(&folder, &conf_of_rules(&json!({}), None)), &["split_by: its times are in nanoseconds since 1970, but the parts were divided by times in plain"]);
 }
 
@@ -423,8 +410,7 @@ fn small_updates_keep_the_shares() {
             let first = 100 + 3 * day;
             let nodes: String = (first..first + 3).map(|n| format!("n{n},{},{n},g\n", n % 2)).collect();
             let edges: String = (first..first + 3).map(|n| format!("n1,n{n},{n},{}\n", n % 2)).collect();
-            folder.write("n.csv", format!("id,y,t,g\n{nodes}"));
-            folder.write("e.csv", format!("s,d,t,y\n{edges}"));
+            folder.write("n.csv", format!("id,y,t,g\n{nodes}")).write("e.csv", format!("s,d,t,y\n{edges}"));
             said(&folder, &conf);
             let found = splits(&folder);
             for place in 0..3 {
@@ -458,8 +444,7 @@ fn the_split_of_a_new_row_does_not_depend_on_other_rows() {
             rows.truncate(20);
             rows.reverse();
         }
-        folder.write("n.csv", format!("id,y,t,g\n{}", rows.concat()));
-        folder.write("e.csv", "s,d,t\nn1,n2,1\n");
+        folder.write("n.csv", format!("id,y,t,g\n{}", rows.concat())).write("e.csv", "s,d,t\nn1,n2,1\n");
         said(&folder, &conf);
         let mut of_rows = splits(&folder);
         of_rows.retain(|id, _| (60..80).any(|n| *id == format!("n{n}")));

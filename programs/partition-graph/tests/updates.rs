@@ -215,8 +215,7 @@ fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids) -> Value {
     }
     let mut items = "id,price\n".to_owned();
     tables.items.iter().for_each(|(id, price)| items += &format!("{id},{price}\n"));
-    folder.write(&format!("{name}/users.csv"), users);
-    folder.write(&format!("{name}/items.csv"), items);
+    folder.write(&format!("{name}/users.csv"), users).write(&format!("{name}/items.csv"), items);
     for (split, text) in ["train", "valid", "test"].into_iter().zip(splits) {
         folder.write(&format!("{name}/{split}.json"), text);
     }
@@ -460,8 +459,7 @@ fn check_edges(more: &[&str]) {
     for &[src, dst] in &first[..60] {
         later.extend([[src, dst], [dst, src]]);
     }
-    folder.write("e.csv", table(&later));
-    folder.write("gone.csv", "id\n1007\n");
+    folder.write("e.csv", table(&later)).write("gone.csv", "id\n1007\n");
     let mut changes = conf;
     changes["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
     folder.write("new.json", changes.to_string());

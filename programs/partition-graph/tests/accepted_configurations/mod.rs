@@ -183,9 +183,7 @@ proptest! {
     #[test]
     fn parts_of_accepted_configurations_verify_and_do_not_depend_on_the_format(case in case()) {
         let folder = Folder::new();
-        folder.write("graph.json", case.conf.to_string());
-        folder.write("n.csv", &case.nodes);
-        folder.write("e.csv", &case.edges);
+        folder.write("graph.json", case.conf.to_string()).write("n.csv", &case.nodes).write("e.csv", &case.edges);
         prop_assume!(partition(&folder, "csv-1", 1).is_ok());
         partition(&folder, "csv-3", 3).unwrap();
         write_parquet(&folder, &case);

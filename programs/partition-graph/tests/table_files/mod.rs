@@ -40,21 +40,28 @@ impl Folder {
         Self(crate::graphs::tempdir())
     }
 
+    /// Makes a folder of text files.
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+        let folder = Self::new();
+        files.iter().for_each(|(name, content)| _ = folder.write(name, content));
+        folder
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
     /// Writes a file, and the folders that it is in.
-    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
+        self
     }
 
     /// Writes the configuration `graph.json`.
     pub(crate) fn with(&self, conf: &dyn Display) -> &Self {
-        self.write("graph.json", conf.to_string());
-        self
+        self.write("graph.json", conf.to_string())
     }
 
     pub(crate) fn write_gzip(&self, name: &str, content: &str) {

@@ -61,9 +61,7 @@ fn a_blank_line_in_a_second_table_names_its_row() {
     let second = json!({"node_type": "n", "files": "x.csv", "features": [{"feature_col": "x"}]});
     let mut conf: Value = serde_json::from_str(&conf(json!({}), json!({}))).unwrap();
     conf["nodes"].as_array_mut().unwrap().push(second);
-    folder.write("graph.json", conf.to_string());
-    folder.write("n.csv", "id\na\nb\nc\n");
-    folder.write("x.csv", "x\n1\n\n3\n");
+    folder.write("graph.json", conf.to_string()).write("n.csv", "id\na\nb\nc\n").write("x.csv", "x\n1\n\n3\n");
     folder.write("e.csv", "s,d\na,b\n");
     assert_has(folder.fails(&[]), &["x.csv: row 2: column x: it is missing"]);
 }
@@ -105,8 +103,7 @@ fn csv_and_parquet_have_the_same_missing_values() {
         let values = |of: &str, good: &'static str| if of == column { [good, "NA", "2"] } else { ["1", "3", "2"] };
         let [ids, numbers] = [values("id", "1"), values("x", "1")];
         let rows = (0..3).fold("id,x\n".to_owned(), |text, row| format!("{text}{},{}\n", ids[row], numbers[row]));
-        folder.write("n.csv", rows);
-        folder.write("e.csv", "s,d\n1,2\n");
+        folder.write("n.csv", rows).write("e.csv", "s,d\n1,2\n");
         parquet(&folder, "n.parquet", vec![("id", texts(&ids)), ("x", texts(&numbers))]);
         for file in ["n.csv", "n.parquet"] {
             folder.write("graph.json", conf(features.clone(), json!({})).replace("n.csv", file));
@@ -119,8 +116,7 @@ fn csv_and_parquet_have_the_same_missing_values() {
 fn na_values_of_a_table_come_before_those_of_the_configuration() {
     let folder = Folder::new();
     // Namibia is a country.
-    folder.write("n.csv", "id,x\nDE,1\nNA,-999\nNL,3\n");
-    folder.write("e.csv", "s,d\nNA,NL\n");
+    folder.write("n.csv", "id,x\nDE,1\nNA,-999\nNL,3\n").write("e.csv", "s,d\nNA,NL\n");
     let labels = json!([{"task_type": "regression", "label_col": "x", "split_pct": [1, 0, 0]}]);
     let of_nodes_conf = json!({"na_values": ["", -999], "labels": labels});
     let mut read: Value = serde_json::from_str(&conf(of_nodes_conf, json!({}))).unwrap();
@@ -160,8 +156,7 @@ fn num_known(folder: &Folder, out: &str, file: &str, missing: &Value) -> u64 {
 
 #[test]
 fn numbers_of_na_values_are_missing_in_columns_of_all_types() {
-    let folder = Folder::new();
-    folder.write("e.csv", "s,d\na,b\n");
+    let folder = Folder::of(&[("e.csv", "s,d\na,b\n")]);
     let columns: [(&str, Value, ArrayRef, u64); 9] = [
         ("i64", json!(-999), Arc::new(Int64Array::from(vec![1, -999, 3])), 2),
         ("i64-float", json!(-999.0), Arc::new(Int64Array::from(vec![1, -999, 3])), 2),
@@ -265,8 +260,7 @@ fn times_of_all_types_have_one_unit() {
 
 #[test]
 fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
-    let folder = Folder::new();
-    folder.write("e.csv", "s,d\n0,1\n");
+    let folder = Folder::of(&[("e.csv", "s,d\n0,1\n")]);
     let noon = DAYS[1] * NANOS + DAY / 2 * NANOS;
     for (out, time_col, rows) in [
         ("iso", json!("t"), ["2020-01-02", "2020-01-02T12:00:00Z", "2020-01-02 14:00+02:00"].map(str::to_owned)),
@@ -315,8 +309,7 @@ fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
 
 #[test]
 fn fractions_of_times_since_1970_are_exact() {
-    let folder = Folder::new();
-    folder.write("e.csv", "s,d\n0,1\n");
+    let folder = Folder::of(&[("e.csv", "s,d\n0,1\n")]);
     let expected = [1_600_000_000_123_456_789_i64, -1_500_000_000, 1_600_000_000_000_000_000];
     for (epoch, rows) in [
         ("s", ["1600000000.123456789", "-1.5", "1.6e9"]),
@@ -333,8 +326,7 @@ fn fractions_of_times_since_1970_are_exact() {
     let time_col = json!({"time_col": {"name": "t", "epoch": "s"}});
     folder.with(&conf(time_col.clone(), json!({})).replace("n.csv", "n.parquet")).made("decimals", &[]);
     assert_eq!(of_nodes::<i64>(&folder, "decimals", "times.npy"), expected);
-    folder.write("n.csv", "id,t\n0,1\n1,1.2.3\n");
-    folder.write("graph.json", conf(time_col, json!({})));
+    folder.write("n.csv", "id,t\n0,1\n1,1.2.3\n").write("graph.json", conf(time_col, json!({})));
     assert_has(folder.fails(&[]), &["row 2: column t: \"1.2.3\" is not a number since 1970, as epoch says"]);
 }
 
@@ -372,8 +364,7 @@ fn plain_integers_stay_and_do_not_mix_with_times() {
     assert!(stderr.contains("warning: the transforms are those of an older version"), "{stderr}");
 
     // One column does not mix them either.
-    folder.write("n.csv", "id,t\n0,7\n1,2020-01-01\n2,9\n");
-    folder.write("e.csv", "s,d\n0,1\n");
+    folder.write("n.csv", "id,t\n0,7\n1,2020-01-01\n2,9\n").write("e.csv", "s,d\n0,1\n");
     folder.write("graph.json", conf(json!({"time_col": "t"}), json!({})));
     assert_has(folder.fails(&[]), &["n.csv: row 2: column t: its time is in nanoseconds since 1970, but"]);
 }
@@ -442,8 +433,7 @@ fn times_that_do_not_fit_are_named() {
     ] {
         assert_has(folder.with(&conf(json!({"time_col": {"name": "t", "format": format}}), json!({}))).fails(&[]), &[why]);
     }
-    folder.write("n.csv", "id,t\n0,2020-01-01\n1,soon\n");
-    folder.write("e.csv", "s,d\n0,1\n");
+    folder.write("n.csv", "id,t\n0,2020-01-01\n1,soon\n").write("e.csv", "s,d\n0,1\n");
     folder.write("graph.json", conf(json!({"time_col": "t"}), json!({})));
     assert_has(folder.fails(&[]), &["row 2: column t: \"soon\" is not a whole number, or a date or time of ISO 8601"]);
     folder.write("graph.json", conf(json!({"time_col": {"name": "t", "format": "%d.%m.%Y"}}), json!({})));
@@ -452,9 +442,7 @@ fn times_that_do_not_fit_are_named() {
 
 #[test]
 fn texts_that_may_stand_for_missing_values_are_named() {
-    let folder = Folder::new();
-    folder.write("n.csv", "id,y,c\na,cat,x\nb,?,Unknown\nc,dog,y\nd,?,x\n");
-    folder.write("e.csv", "s,d\na,b\n");
+    let folder = Folder::of(&[("n.csv", "id,y,c\na,cat,x\nb,?,Unknown\nc,dog,y\nd,?,x\n"), ("e.csv", "s,d\na,b\n")]);
     let mut label = json!({"task_type": "classification", "label_col": "y", "split_pct": [1, 0, 0]});
     let mut feature = json!({"feature_col": "c", "transform": {"name": "to_categorical"}});
     folder.write("graph.json", conf(json!({"labels": [label.clone()], "features": [feature.clone()]}), json!({})));
