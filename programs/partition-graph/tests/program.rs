@@ -346,7 +346,7 @@ fn the_spelling_of_pyg_and_any_number_of_threads_give_the_same_bytes() {
         let pyg = pyg.to_str().unwrap();
         let sizes = ["--avg-num-nodes", "3000", "--num-channels", "5", "--method", method, "--seed", "3"];
         let first = ["--dataset", "fake", "--root-dir", ours, "--num-partitions", "4"];
-        let output = succeeded(program(&[&first[..], &sizes].concat()).env("RAYON_NUM_THREADS", "1").output().unwrap());
+        succeeded(program(&[&first[..], &sizes].concat()).env("RAYON_NUM_THREADS", "1").output().unwrap());
         let sizes = ["--avg_num_nodes", "3000", "--num_channels", "5", "--method", method, "--seed", "3"];
         let second = ["--dataset", "fake", "--root_dir", pyg, "--num_partitions", "4"];
         succeeded(program(&[&second[..], &sizes].concat()).env("RAYON_NUM_THREADS", "4").output().unwrap());

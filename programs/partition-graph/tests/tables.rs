@@ -183,7 +183,7 @@ fn arrays_csv_and_parquet_make_the_same_parts() {
     let method = ["--method", "metis", "--num-partitions", "3"];
     let mut program = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
     program.args(["--dataset", "graph", "--dataset-dir"]).arg(folder.path("arrays")).args(method);
-    let output = succeeded(program.arg("--output-dir").arg(folder.path("from-arrays")).output().unwrap());
+    succeeded(program.arg("--output-dir").arg(folder.path("from-arrays")).output().unwrap());
     let expected = arrays(&folder.path("from-arrays"));
     assert!(expected.contains_key("part_2/edges/author__writes__paper/weights.npy"));
     for format in ["csv", "parquet"] {

@@ -379,7 +379,7 @@ fn types_with_features_can_have_embeddings_in_every_layout() {
         command.args(["--hidden-channels", "16", "--batch-size", "64", "--lr", "0.01", "--num-epochs", "4", "--json"]);
         command.args(["--nproc-per-node", "2", "--save-model"]).arg(&model);
         unplace(&mut command);
-        let output = succeeded(run(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
+        succeeded(run(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
         let mut expected: Option<Vec<f32>> = None;
         let items = ["--output", "embedding", "--node-type", "item", "--format", "csv"];
         // With 1, fewer, as many and more processes than parts.
@@ -466,7 +466,7 @@ fn a_recommender_with_features_and_embeddings_finds_more_than_one_with_features_
             .arg(&model)
             .args(flags);
         unplace(&mut command);
-        let output = succeeded(run(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
+        succeeded(run(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
         let lists = ["--output", "top-k", "--sources", "all", "--top-k", "20", "--exclude-known", "train"];
         let result = predicted(&parts, &model, &folder.join("out"), &lists);
         let recall_of = |name: &str| result[name]["recall"].as_f64().expect("a number");

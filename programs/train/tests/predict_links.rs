@@ -350,7 +350,7 @@ fn planted_tastes_are_recommended_better_than_popular_items() {
     command.args(["--loss", "softmax", "--shared-negatives", "--num-negatives", "60", "--in-batch-negatives"]);
     command.args(["--log-q-correction", "--num-epochs", "15", "--lr", "0.02", "--dropout", "0"]);
     command.args(["--eval-negatives", "10"]);
-    let output = succeeded(programs::run(command.arg("--save-model").arg(&model)));
+    succeeded(programs::run(command.arg("--save-model").arg(&model)));
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "10", "--exclude-known", "train"];
     let result = predicted(&parts.path, &model, &out, &top);
     for metric in ["recall", "ndcg", "map", "hit_rate", "coverage"] {

@@ -154,7 +154,7 @@ pub(crate) fn tensors(path: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Nodes of several types. Some types have embeddings.
-pub(crate) fn typed_nodes(nproc: &str) -> (programs::Parts, Training) {
+pub(crate) fn typed_nodes(nproc: &str) -> (Parts, Training) {
     let parts = typed_parts(2);
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];
     // The schedule changes the rate of the embeddings too.
@@ -163,7 +163,7 @@ pub(crate) fn typed_nodes(nproc: &str) -> (programs::Parts, Training) {
     (parts, training)
 }
 
-pub(crate) fn links(nproc: &str) -> (programs::Parts, Training) {
+pub(crate) fn links(nproc: &str) -> (Parts, Training) {
     let parts = link_parts(2);
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "64", "--num-epochs", "3"];
     let more = ["--nproc-per-node", nproc, "--eval-negatives", "20", "--optimizer", "sgd"];
@@ -172,7 +172,7 @@ pub(crate) fn links(nproc: &str) -> (programs::Parts, Training) {
 }
 
 /// Edges, whose ends have features, embeddings, or both.
-pub(crate) fn edges(nproc: &str) -> (programs::Parts, Training) {
+pub(crate) fn edges(nproc: &str) -> (Parts, Training) {
     let parts = edge_parts(2, true);
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];
     let more =
