@@ -52,6 +52,15 @@ pub(crate) fn payment_parts(dir: &Path, num_parts: u32, label: &serde_json::Valu
     partition_tables_as(dir, "payments", None, Dataset::add_reverse_edges, num_parts, &dir.join("parts"));
 }
 
+/// Returns a folder with the tables, whose payments have a label, and with their partition in the folder `parts`.
+fn payments(num_parts: u32, task: &str, label: &str) -> Folder {
+    let folder = Folder::new();
+    let split = if task == "classification" { [0.6, 0.2, 0.2] } else { [0.8, 0.1, 0.1] };
+    let label = serde_json::json!({"task_type": task, "label_col": label, "split_pct": split});
+    payment_parts(folder.path(), num_parts, &label);
+    folder
+}
+
 /// Reads the lines of the CSV files that processes have written, without their equal headers.
 fn csv_lines(out: &Path, processes: usize) -> (String, Vec<Vec<String>>) {
     let mut rows = Vec::new();
@@ -69,9 +78,7 @@ fn csv_lines(out: &Path, processes: usize) -> (String, Vec<Vec<String>>) {
 
 #[test]
 fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
-    let folder = Folder::new();
-    let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.2, 0.2]});
-    payment_parts(folder.path(), 2, &label);
+    let folder = payments(2, "classification", "kind");
     let found =
         trained("edge", &folder.join("parts"), &folder.join("model"), &["--num-epochs", "8", "--metric", "roc-auc"]);
     assert!(found["test_metric"].as_f64().expect("both classes") > 0.9, "{found}");
@@ -131,9 +138,7 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
 
 #[test]
 fn either_of_two_classes_is_the_positive_one() {
-    let folder = Folder::new();
-    let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.2, 0.2]});
-    payment_parts(folder.path(), 2, &label);
+    let folder = payments(2, "classification", "kind");
     let parts = folder.join("parts");
     let [metrics, report] = ["metrics.jsonl", "report.html"].map(|name| folder.join(name));
     // The log loss, which selects the epoch, is the same for both classes.
@@ -193,9 +198,7 @@ fn predicted_by_nodes(folder: &Folder, parts: [&Path; 2]) -> [Output; 2] {
 
 #[test]
 fn only_the_node_of_rank_0_needs_the_names_of_classes() {
-    let folder = Folder::new();
-    let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.2, 0.2]});
-    payment_parts(folder.path(), 2, &label);
+    let folder = payments(2, "classification", "kind");
     let [first, second] = ["parts", "second"].map(|name| folder.join(name));
     std::fs::create_dir(&second).expect("a folder");
     for name in ["META.json", "part_0", "part_1"] {
@@ -232,9 +235,7 @@ fn only_the_node_of_rank_0_needs_the_names_of_classes() {
 
 #[test]
 fn amounts_of_payments_are_predicted_as_numbers() {
-    let folder = Folder::new();
-    let label = serde_json::json!({"task_type": "regression", "label_col": "amount"});
-    payment_parts(folder.path(), 3, &label);
+    let folder = payments(3, "regression", "amount");
     let flags = ["--metric", "rmse", "--num-epochs", "16", "--edge-type", "pays"];
     let found = trained("edge", &folder.join("parts"), &folder.join("model"), &flags);
     assert!(found["test_metric"].as_f64().expect("a score") < 0.2, "{found}");
@@ -246,9 +247,7 @@ fn amounts_of_payments_are_predicted_as_numbers() {
 
 #[test]
 fn predictions_of_edges_have_their_times() {
-    let folder = Folder::new();
-    let label = serde_json::json!({"task_type": "regression", "label_col": "amount"});
-    payment_parts(folder.path(), 2, &label);
+    let folder = payments(2, "regression", "amount");
     let conf = std::fs::read(folder.join("graph.json")).expect("the configuration");
     let mut conf: serde_json::Value = serde_json::from_slice(&conf).expect("JSON");
     conf["edges"][0]["time_col"] = serde_json::json!({"name": "at", "epoch": "s"});
@@ -271,9 +270,7 @@ fn predictions_of_edges_have_their_times() {
 
 #[test]
 fn predictions_of_edges_have_their_ids() {
-    let folder = Folder::new();
-    let label = serde_json::json!({"task_type": "regression", "label_col": "amount"});
-    payment_parts(folder.path(), 2, &label);
+    let folder = payments(2, "regression", "amount");
     let conf = std::fs::read(folder.join("graph.json")).expect("the configuration");
     let mut conf: serde_json::Value = serde_json::from_slice(&conf).expect("JSON");
     conf["edges"][0]["edge_id_col"] = "at".into();

@@ -6,7 +6,7 @@ use crate::server_client::serve;
 
 use edgecut_graph::Dataset;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 const NUM_USERS: usize = 120;
@@ -37,6 +37,14 @@ impl Shop {
 /// features.
 pub(crate) fn shop_parts(dir: &Path, num_parts: u32, scale: f64, parts: &Path) {
     shop_parts_of(dir, num_parts, &Shop { scale, ..Shop::DEFAULT }, parts);
+}
+
+/// Returns a folder with parts of a shop in the folder `parts`.
+fn shop(num_parts: u32) -> (Folder, PathBuf) {
+    let folder = Folder::new();
+    let parts = folder.join("parts");
+    shop_parts(folder.path(), num_parts, 1.0, &parts);
+    (folder, parts)
 }
 
 /// Writes and partitions the tables of a shop.
@@ -96,9 +104,7 @@ fn losses(lines: &[Value]) -> Vec<f64> {
 
 #[test]
 fn one_of_several_labels_is_chosen_by_its_name() {
-    let folder = Folder::new();
-    let parts = folder.join("parts");
-    shop_parts(folder.path(), 2, 1.0, &parts);
+    let (folder, parts) = shop(2);
     for (words, why) in [
         ("node", "--target item or --target user:churn or --target user:spend"),
         ("node --target user", "several such labels: choose user:churn or user:spend"),
@@ -210,9 +216,7 @@ fn names_in(dir: &Path) -> Vec<String> {
 
 #[test]
 fn targets_of_a_saved_model_are_predicted_together_and_one_by_one() {
-    let folder = Folder::new();
-    let parts = folder.join("parts");
-    shop_parts(folder.path(), 2, 1.0, &parts);
+    let (folder, parts) = shop(2);
     let model = folder.join("model");
     let flags = format!("--target churn,spend,item --num-epochs 20 --save-model {}", text(&model));
     train_on("multi", &parts, &folder.join("metrics"), &flags);
@@ -272,9 +276,7 @@ fn targets_of_a_saved_model_are_predicted_together_and_one_by_one() {
 
 #[test]
 fn thresholds_and_temperatures_of_targets_are_chosen_on_their_validation_nodes_and_kept() {
-    let folder = Folder::new();
-    let parts = folder.join("parts");
-    shop_parts(folder.path(), 2, 1.0, &parts);
+    let (folder, parts) = shop(2);
     let model = folder.join("model");
     let targets = "--target churn,spend,item --target-threshold churn=best-f1;item=0.9 --target-calibrate user:churn";
     let flags =
@@ -330,9 +332,7 @@ fn positive_classes(result: &Value) -> [Value; 2] {
 
 #[test]
 fn either_of_two_classes_of_a_target_is_the_positive_one() {
-    let folder = Folder::new();
-    let parts = folder.join("parts");
-    shop_parts(folder.path(), 2, 1.0, &parts);
+    let (folder, parts) = shop(2);
     let model = folder.join("model");
     let precision = "average-precision";
     let flags = format!(
@@ -384,9 +384,7 @@ fn either_of_two_classes_of_a_target_is_the_positive_one() {
 
 #[test]
 fn other_classes_and_other_labels_than_in_the_training_are_not_scored() {
-    let folder = Folder::new();
-    let parts = folder.join("parts");
-    shop_parts(folder.path(), 1, 1.0, &parts);
+    let (folder, parts) = shop(1);
     let several = folder.join("several");
     let one = folder.join("one");
     let flags = format!("--target churn,item --num-epochs 2 --save-model {}", text(&several));
@@ -420,9 +418,7 @@ fn other_classes_and_other_labels_than_in_the_training_are_not_scored() {
 
 #[test]
 fn a_training_of_several_targets_continues_from_a_checkpoint() {
-    let folder = Folder::new();
-    let parts = folder.join("parts");
-    shop_parts(folder.path(), 2, 1.0, &parts);
+    let (folder, parts) = shop(2);
     let targets = "--target churn,spend*0.5,item --num-neighbors -1,-1 --nproc-per-node 2";
     let whole = train_on("multi", &parts, &folder.join("whole"), &format!("{targets} --num-epochs 6"));
     let dir = folder.join("checkpoints");
@@ -439,9 +435,7 @@ fn a_training_of_several_targets_continues_from_a_checkpoint() {
 
 #[test]
 fn wrong_targets_are_refused() {
-    let folder = Folder::new();
-    let parts = folder.join("parts");
-    shop_parts(folder.path(), 1, 1.0, &parts);
+    let (folder, parts) = shop(1);
     let model = folder.join("model");
     let flags = format!("--target churn --num-epochs 1 --save-model {}", text(&model));
     train_on("multi", &parts, &folder.join("metrics"), &flags);
@@ -480,9 +474,7 @@ fn wrong_targets_are_refused() {
 
 #[test]
 fn servers_choose_no_labels() {
-    let folder = Folder::new();
-    let parts = folder.join("parts");
-    shop_parts(folder.path(), 1, 1.0, &parts);
+    let (_folder, parts) = shop(1);
     let (servers, _graphs) = serve(&parts);
     let mut command = program();
     command.args(["multi", "--target", "churn,item", "--nproc-per-node", "2", "--servers", &servers]);

@@ -63,6 +63,14 @@ pub(crate) fn partition_tables(dir: &Path, num_parts: u32, transforms_of: Option
     partition_tables_with(dir, num_parts, transforms_of, Some(HoldOut::random(0.2, 0.1, 0)), parts);
 }
 
+/// Returns a folder with tables, and with their partition in the folder `parts`.
+fn tables(num_parts: u32) -> Folder {
+    let folder = Folder::new();
+    write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
+    partition_tables(folder.path(), num_parts, None, &folder.join("parts"));
+    folder
+}
+
 /// Partitions tables as [`partition_tables`] does, and holds out purchases by another rule.
 pub(crate) fn partition_tables_with(
     dir: &Path,
@@ -192,9 +200,7 @@ fn parquet_row(row: &parquet::record::Row) -> Row {
 /// in the same way, so that each format has two numbers of processes.
 #[test]
 fn every_output_of_tables_has_the_same_rows_in_every_layout_and_format() {
-    let folder = Folder::new();
-    write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
-    partition_tables(folder.path(), 3, None, &folder.join("parts"));
+    let folder = tables(3);
     let parts = folder.join("parts");
     let [items, links] = ["items", "links"].map(|name| folder.join(name));
     trained("node", &parts, &items, &[]);
@@ -269,9 +275,7 @@ fn item(row: i64) -> String {
 /// error.
 #[test]
 fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
-    let folder = Folder::new();
-    write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
-    partition_tables(folder.path(), 3, None, &folder.join("parts"));
+    let folder = tables(3);
     let [items, links] = ["items", "links"].map(|name| folder.join(name));
     trained("node", &folder.join("parts"), &items, &[]);
     trained("link", &folder.join("parts"), &links, &["--eval-negatives", "5"]);
@@ -414,9 +418,7 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
 /// Node 0 gathers the ids of all parts, and its copy of another node's part may be any file.
 #[test]
 fn gathered_ids_of_another_partitioning_are_refused() {
-    let folder = Folder::new();
-    write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
-    partition_tables(folder.path(), 2, None, &folder.join("parts"));
+    let folder = tables(2);
     partition_tables(folder.path(), 2, None, &folder.join("first"));
     trained("link", &folder.join("parts"), &folder.join("links"), &["--eval-negatives", "5"]);
     // The ids of another part, and numbers in place of texts.
