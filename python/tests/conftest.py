@@ -115,6 +115,13 @@ def start(program, world_size, *arguments, only=None):
     return ranks
 
 
+def finished(ranks):
+    """Wait for processes, which must succeed, and return what each has printed."""
+    results = [rank.communicate(timeout=PATIENCE) for rank in ranks]
+    assert all(rank.returncode == 0 for rank in ranks), "".join(errors for _, errors in results)
+    return [output for output, _ in results]
+
+
 # Reasons to skip a test although EDGECUT_REQUIRE is set: packages that are large, that have no wheels for CPUs alone or that only
 # an optional step needs, and what Debian's PyTorch cannot do.
 MAY_LACK = [

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, ROOT, free_ports, start
+from conftest import PATIENCE, ROOT, finished, free_ports, start
 
 import edgecut
 
@@ -20,14 +20,6 @@ DATA = pathlib.Path(os.environ.get("EDGECUT_DATA", ROOT.parent / "shared" / "dat
 @pytest.fixture(autouse=True)
 def one_thread_per_process(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
-def outputs(ranks):
-    """Wait for processes, and return what each has printed."""
-    results = [rank.communicate(timeout=PATIENCE) for rank in ranks]
-    for rank, (_, errors) in zip(ranks, results):
-        assert rank.returncode == 0, errors
-    return [output for output, _ in results]
 
 
 def two_parts(dataset, folder):
@@ -92,7 +84,7 @@ def test_the_program_after_pygs_example_learns(request, tmp_path, monkeypatch, k
     ranks = []
     for rank in range(2):
         ranks += start(EXAMPLES / "node_ogb_cpu.py", 1, "--dataset_root_dir", parts, "--node_rank", rank, *flags)
-    printed = outputs(ranks)
+    printed = finished(ranks)
     for rank, text in enumerate(printed):
         assert len(re.findall(rf"\[Node {rank}\] Train epoch \d END: loss=", text)) == 5, text
     # Both processes print the accuracy over all nodes.
@@ -103,7 +95,7 @@ def test_the_program_after_pygs_example_learns(request, tmp_path, monkeypatch, k
 
 def test_the_program_after_dgls_example_learns(homogeneous_parts):
     flags = ("--part_config", homogeneous_parts, "--fan_out", "3,5", "--num_epochs", 5, "--batch_size", 20, "--lr", 0.01)
-    printed = outputs(start(EXAMPLES / "node_classification.py", 2, *flags, "--log_every", 2))
+    printed = finished(start(EXAMPLES / "node_classification.py", 2, *flags, "--log_every", 2))
     num_seeds = 0
     for rank, text in enumerate(printed):
         assert f"Part {rank} | Epoch 00001 | Step 00001 | Loss" in text

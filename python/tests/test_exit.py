@@ -1,7 +1,7 @@
 """The end of a program, as the other processes of its job see it."""
 
 import pytest
-from conftest import PATIENCE, start
+from conftest import PATIENCE, finished, start
 
 WAIT = """
 import sys, edgecut
@@ -78,10 +78,8 @@ def main():
 main()
 gc.collect()
 """
-    ranks = start(program, 2, parts[2])
-    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], outputs
-    assert 900 < int(outputs[0][0]) < 1100
+    outputs = finished(start(program, 2, parts[2]))
+    assert 900 < int(outputs[0]) < 1100
 
 
 def test_processes_that_drop_the_last_batch_have_the_same_number_of_batches(parts):
@@ -96,10 +94,8 @@ with edgecut.open(sys.argv[1]) as store:
         assert len(sizes) == len(loader) > 0 and (even or set(sizes) == {64}), sizes
         print(len(loader))
 """
-    ranks = start(program, 2, parts[2])
-    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], outputs
-    assert outputs[0][0] == outputs[1][0] and outputs[0][0].splitlines()[0] == "1"
+    outputs = finished(start(program, 2, parts[2]))
+    assert outputs[0] == outputs[1] and outputs[0].splitlines()[0] == "1"
 
 
 def test_a_rank_serves_the_others_after_the_end_of_its_program(parts):
@@ -112,7 +108,5 @@ if store.rank == 0:
     time.sleep(1)
     print(sum(batch["batch_size"] for batch in loader))
 """
-    ranks = start(program, 2, parts[2])
-    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], outputs
-    assert 900 < int(outputs[0][0]) < 1100
+    outputs = finished(start(program, 2, parts[2]))
+    assert 900 < int(outputs[0]) < 1100

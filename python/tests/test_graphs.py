@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, start
+from conftest import PATIENCE, finished, start
 
 import edgecut
 
@@ -157,10 +157,7 @@ with edgecut.open_graphs(sys.argv[1]) as dataset:
 
 
 def test_two_processes_see_every_graph_once(tu, tmp_path):
-    ranks = start(RANKS, 2, tu, tmp_path / "rank")
-    for rank in ranks:
-        _, errors = rank.communicate(timeout=PATIENCE)
-        assert rank.returncode == 0, errors
+    finished(start(RANKS, 2, tu, tmp_path / "rank"))
     made = [pickle.loads((tmp_path / f"rank{rank}").read_bytes()) for rank in range(2)]
     assert [rank for rank, _, _ in made] == [0, 1]
     # A step has the graphs of a batch of twice the size in one process, in the same order.
@@ -194,9 +191,7 @@ with edgecut.open_graphs(sys.argv[1]) as dataset:
             raise AssertionError(f"other {name} were accepted")
     assert len(list(edgecut.GraphDataLoader(dataset, graphs=[0, 1], output="numpy"))) == 1
 """
-    for rank in start(program, 2, tu):
-        _, errors = rank.communicate(timeout=PATIENCE)
-        assert rank.returncode == 0, errors
+    finished(start(program, 2, tu))
 
 
 def test_a_set_without_graphs_for_a_process_has_an_empty_batch(tu, tmp_path):

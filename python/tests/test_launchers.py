@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PATIENCE, PROGRAMS, ROOT, free_ports, start
+from conftest import PATIENCE, PROGRAMS, ROOT, finished, free_ports, start
 
 EXAMPLE = ROOT / "python" / "examples" / "ddp_sage.py"
 
@@ -173,10 +173,8 @@ with edgecut.open(sys.argv[1], encrypt=encrypt) as store, edgecut.fake_graphs(20
 
 def test_connections_of_a_job_can_be_encrypted(parts, monkeypatch):
     monkeypatch.setenv("EDGECUT_TOKEN", "a secret of the test")
-    ranks = start(ENCRYPTED, 2, parts[2], "01")
-    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], outputs
-    assert sum(int(out) for out, _ in outputs) == 2000, outputs
+    outputs = finished(start(ENCRYPTED, 2, parts[2], "01"))
+    assert sum(int(out) for out in outputs) == 2000, outputs
     # All processes must agree.
     first, second = start(ENCRYPTED, 2, parts[2], "0")
     _, errors = second.communicate(timeout=PATIENCE)
@@ -187,12 +185,8 @@ def test_connections_of_a_job_can_be_encrypted(parts, monkeypatch):
 
 def test_the_port_of_rank_0_is_free_if_pytorch_can_tell_it(parts):
     pytest.importorskip("torch")
-    ranks = start(AFTER_PYTORCH.replace("{arguments}", ""), 2, parts[2])
-    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], outputs
-    assert sum(int(out) for out, _ in outputs) == 2000, outputs
+    outputs = finished(start(AFTER_PYTORCH.replace("{arguments}", ""), 2, parts[2]))
+    assert sum(int(out) for out in outputs) == 2000, outputs
     # A port that is given is used.
     given = free_ports(2)[0]
-    ranks = start(AFTER_PYTORCH.replace("{arguments}", f"master_port={given}"), 2, parts[2])
-    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    finished(start(AFTER_PYTORCH.replace("{arguments}", f"master_port={given}"), 2, parts[2]))

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, ROOT, partition, run, start
+from conftest import PATIENCE, ROOT, finished, partition, run, start
 
 import edgecut
 
@@ -110,10 +110,7 @@ def test_two_processes_have_the_batches_of_train_sample(parts, tmp_path):
     import pickle
 
     archives = sampled(parts[2], tmp_path / "sample", 2, "--seed", 3)
-    ranks = start(RANKS, 2, parts[2], tmp_path / "rank")
-    for rank in ranks:
-        _, errors = rank.communicate(timeout=PATIENCE)
-        assert rank.returncode == 0, errors
+    finished(start(RANKS, 2, parts[2], tmp_path / "rank"))
     made = [pickle.loads((tmp_path / f"rank{rank}").read_bytes()) for rank in range(2)]
     assert [rank for rank, _, _ in made] == [0, 1]
     steps = zip(*(batches for _, batches, _ in made))
@@ -179,9 +176,7 @@ with edgecut.connect() if sys.argv[1] == "servers" else edgecut.open(sys.argv[1]
 
 @pytest.mark.parametrize("num_parts", [1, 2])
 def test_processes_with_inputs_or_settings_of_their_own_are_refused(parts, num_parts):
-    for rank in start(OF_THEIR_OWN, 2, parts[num_parts]):
-        _, errors = rank.communicate(timeout=PATIENCE)
-        assert rank.returncode == 0, errors
+    finished(start(OF_THEIR_OWN, 2, parts[num_parts]))
 
 
 OF_OTHER_DATA = """
@@ -337,8 +332,6 @@ def test_the_example_trains_a_model_of_pyg(tmp_path, num_processes):
     pytest.importorskip("torch_geometric")
     parts = partition(tmp_path / "parts", "fake", 2, "--avg-num-nodes", 1000)
     example = ROOT / "python" / "examples" / "ddp_sage.py"
-    ranks = start(example, num_processes, parts, "--num-epochs", 5)
-    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0] * num_processes, outputs
-    accuracy = float(outputs[0][0].split("test accuracy ")[1].split(" %")[0])
+    outputs = finished(start(example, num_processes, parts, "--num-epochs", 5))
+    accuracy = float(outputs[0].split("test accuracy ")[1].split(" %")[0])
     assert accuracy > 80, outputs

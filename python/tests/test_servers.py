@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, PROGRAMS, free_ports, start
+from conftest import PATIENCE, PROGRAMS, finished, free_ports, start
 from test_loader import OF_THEIR_OWN
 
 import edgecut
@@ -95,9 +95,7 @@ def test_as_many_clients_as_parts_have_the_batches_of_ranks(parts, servers, tmp_
             ranks = start(CLIENTS.replace("{open}", opened), 2, parts[2], tmp_path / name)
         finally:
             del os.environ["EDGECUT_SERVERS"]
-        for rank in ranks:
-            _, errors = rank.communicate(timeout=PATIENCE)
-            assert rank.returncode == 0, errors
+        finished(ranks)
     for rank in range(2):
         clients, ranks = (pickle.loads((tmp_path / f"{name}{rank}").read_bytes()) for name in ("clients", "ranks"))
         for of_clients, of_ranks in zip(clients, ranks, strict=True):
@@ -108,9 +106,7 @@ def test_as_many_clients_as_parts_have_the_batches_of_ranks(parts, servers, tmp_
 
 def test_clients_with_inputs_or_settings_of_their_own_are_refused(servers, monkeypatch):
     monkeypatch.setenv("EDGECUT_SERVERS", ",".join(servers.addresses))
-    for rank in start(OF_THEIR_OWN, 2, "servers"):
-        _, errors = rank.communicate(timeout=PATIENCE)
-        assert rank.returncode == 0, errors
+    finished(start(OF_THEIR_OWN, 2, "servers"))
 
 
 def test_a_dead_server_is_an_error_that_names_it(parts):

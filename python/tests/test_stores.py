@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, start
+from conftest import finished, start
 
 import edgecut
 
@@ -214,10 +214,8 @@ with edgecut.open(sys.argv[1]) as store:
     except ValueError as error:
         print(error)
 """
-    ranks = start(program, 3, path, dataset[1] / "x.npy")
-    for rank in ranks:
-        out, errors = rank.communicate(timeout=PATIENCE)
-        assert rank.returncode == 0 and "this process holds a part of the edges only" in out, errors
+    outputs = finished(start(program, 3, path, dataset[1] / "x.npy"))
+    assert all("this process holds a part of the edges only" in out for out in outputs), outputs
 
 
 def test_pyg_samples_from_the_parts(dataset, typed_parts):
