@@ -6,7 +6,7 @@ mod support;
 use edgecut_testing::Need;
 use rustix::process::Signal;
 use std::time::Duration;
-use support::{Lab, Run, read, skip, wait_until};
+use support::{Lab, Run, Running, read, skip, wait_until};
 
 /// The seconds without a sign of life after which a job ends, where a test waits for them. A busy machine lets processes
 /// that run give a sign of life within them.
@@ -33,6 +33,16 @@ fn arg(path: &std::path::Path) -> String {
     path.display().to_string()
 }
 
+/// Starts `launch` with a number of processes on each host.
+fn spawn_on(lab: &Lab, processes: usize, flags: &[&str]) -> Running {
+    lab.spawn(&[&["--ip-config", &arg(&lab.ip_config(processes))][..], flags].concat())
+}
+
+/// Runs `launch` with a number of processes on each host.
+fn run_on(lab: &Lab, processes: usize, flags: &[&str]) -> Run {
+    spawn_on(lab, processes, flags).finish()
+}
+
 #[test]
 fn every_process_knows_its_place_and_is_shown_line_by_line() {
     let Some(lab) = lab("places") else { return };
@@ -44,17 +54,8 @@ fn every_process_knows_its_place_and_is_shown_line_by_line() {
     );
     let config = arg(&lab.ip_config(2));
     let logs = arg(&lab.path("logs"));
-    let run = lab.run(&[
-        "--ip_config",
-        &config,
-        "--extra_envs",
-        "TASTE=sweet and sour",
-        "--log_dir",
-        &logs,
-        "--",
-        "./place",
-        "a b",
-    ]);
+    let flags = ["--ip_config", &config, "--extra_envs", "TASTE=sweet and sour", "--log_dir", &logs];
+    let run = lab.run(&[&flags[..], &["--", "./place", "a b"]].concat());
     assert!(run.status.success(), "{run:#?}");
     for (rank, local, node) in [(0, 0, 0), (1, 1, 0), (2, 0, 1), (3, 1, 1)] {
         let label = format!("[{}:{rank}]", lab.hosts[node].addr);
@@ -76,8 +77,7 @@ fn loopback_servers_do_where_there_are_no_namespaces() {
         Err(why) => return skip("two SSH servers on loopback", &why),
     };
     lab.script("place", "echo rank $RANK of $WORLD_SIZE");
-    let config = arg(&lab.ip_config(1));
-    let run = lab.run(&["--ip-config", &config, "./place"]);
+    let run = run_on(&lab, 1, &["./place"]);
     assert!(
         run.status.success() && run.out.contains(":0] rank 0 of 2") && run.out.contains(":1] rank 1 of 2"),
         "{run:#?}"
@@ -96,8 +96,7 @@ fn the_first_failure_decides_and_its_last_lines_come_again() {
          *) sleep 1000;;\n\
          esac\n",
     );
-    let config = arg(&lab.ip_config(2));
-    let run = lab.run(&["--ip-config", &config, "./fail"]);
+    let run = run_on(&lab, 2, &["./fail"]);
     assert_eq!(run.status.code(), Some(7), "{run:#?}");
     let host = &lab.hosts[1].addr;
     let end = format!("launch: rank 3 on {host} ended with exit status 7; its last lines:\n[{host}:3] about to fail\n");
@@ -109,8 +108,7 @@ fn the_first_failure_decides_and_its_last_lines_come_again() {
 fn an_error_of_all_ranks_is_shown_once() {
     let Some(lab) = lab("equal errors") else { return };
     lab.script("refuse", "printf 'error: no such flag\\n\\nUsage: refuse\\n\\nSee --help.\\n' >&2; sleep 1; exit 2\n");
-    let config = arg(&lab.ip_config(2));
-    let run = lab.run(&["--ip-config", &config, "./refuse"]);
+    let run = run_on(&lab, 2, &["./refuse"]);
     assert_eq!(run.status.code(), Some(2), "{run:#?}");
     for line in ["error: no such flag", "Usage: refuse", "See --help."] {
         assert_eq!(run.err.matches(line).count(), 1, "{run:#?}");
@@ -130,10 +128,8 @@ fn ctrl_c_ends_all_of_a_job_and_nothing_of_another() {
     for lab in [&lab, &other] {
         lab.script("stubborn", STUBBORN);
     }
-    let config = arg(&lab.ip_config(2));
-    let other_config = arg(&other.ip_config(1));
-    let job = lab.spawn(&["--ip-config", &config, "./stubborn"]);
-    let bystander = other.spawn(&["--ip-config", &other_config, "./stubborn"]);
+    let job = spawn_on(&lab, 2, &["./stubborn"]);
+    let bystander = spawn_on(&other, 1, &["./stubborn"]);
     job.wait_for("running", 4);
     bystander.wait_for("running", 2);
     let others = other.job_processes();
@@ -153,8 +149,7 @@ fn ctrl_c_ends_all_of_a_job_and_nothing_of_another() {
 fn a_killed_launcher_or_agent_leaves_nothing() {
     let Some(lab) = lab("kill -9") else { return };
     lab.script("stubborn", STUBBORN);
-    let config = arg(&lab.ip_config(2));
-    let job = lab.spawn(&["--ip-config", &config, "./stubborn"]);
+    let job = spawn_on(&lab, 2, &["./stubborn"]);
     job.wait_for("running", 4);
     job.signal(Signal::KILL);
     lab.wait_until_all_are_gone();
@@ -163,7 +158,7 @@ fn a_killed_launcher_or_agent_leaves_nothing() {
     // The agent of the second host is killed: its ranks die with it, another agent ends their children, and the
     // launcher ends the other host's ranks.
     lab.script("meek", "echo running\nsleep 1000 &\nsleep 1000\n");
-    let job = lab.spawn(&["--ip-config", &config, "./meek"]);
+    let job = spawn_on(&lab, 2, &["./meek"]);
     job.wait_for("running", 4);
     let ranks = lab.job_processes();
     let rank_3 = ranks.iter().find(|pid| read(format!("/proc/{pid}/environ")).contains("\0RANK=3\0")).unwrap();
@@ -180,8 +175,7 @@ fn a_killed_launcher_or_agent_leaves_nothing() {
 fn a_host_that_is_cut_off_ends_its_processes_and_the_job() {
     let Some(lab) = real_lab("a cut network", 3) else { return };
     lab.script("stubborn", STUBBORN);
-    let config = arg(&lab.ip_config(2));
-    let job = lab.spawn(&["--ip-config", &config, "./stubborn"]);
+    let job = spawn_on(&lab, 2, &["./stubborn"]);
     job.wait_for("running", 6);
     lab.cut(1, true);
     lab.wait_until_all_are_gone();
@@ -194,8 +188,7 @@ fn a_host_that_is_cut_off_ends_its_processes_and_the_job() {
 fn a_pause_of_the_launcher_alone_ends_the_job_and_is_named_as_the_cause() {
     let Some(lab) = lab("a suspended launcher") else { return };
     lab.script("meek", "echo running\nexec sleep 1000\n");
-    let config = arg(&lab.ip_config(1));
-    let job = lab.spawn(&["--ip-config", &config, "--silence", &SILENCE.to_string(), "./meek"]);
+    let job = spawn_on(&lab, 1, &["--silence", &SILENCE.to_string(), "./meek"]);
     job.wait_for("running", 2);
     job.signal(Signal::STOP);
     lab.wait_until_all_are_gone();
@@ -213,8 +206,7 @@ fn a_pause_of_the_launcher_alone_ends_the_job_and_is_named_as_the_cause() {
 fn a_pause_of_all_of_a_job_ends_nothing() {
     let Some(lab) = lab("a suspended job") else { return };
     lab.script("wait", "echo running\nwhile [ ! -e go ]; do sleep 0.1; done\necho done\n");
-    let config = arg(&lab.ip_config(1));
-    let job = lab.spawn(&["--ip-config", &config, "--silence", &SILENCE.to_string(), "./wait"]);
+    let job = spawn_on(&lab, 1, &["--silence", &SILENCE.to_string(), "./wait"]);
     job.wait_for("running", 2);
     let signal = |pids: &[i32], signal: Signal| {
         for pid in pids.iter().filter_map(|&pid| rustix::process::Pid::from_raw(pid)) {
@@ -340,8 +332,7 @@ fn a_server_starts_again_alone() {
 fn the_secret_is_on_no_command_line_and_a_closed_terminal_ends_the_job() {
     let Some(lab) = lab("the secret") else { return };
     lab.script("tell", "echo \"$EDGECUT_TOKEN\" > secret\necho running\nsleep 1000\n");
-    let config = arg(&lab.ip_config(1));
-    let job = lab.spawn(&["--ip-config", &config, "./tell"]);
+    let job = spawn_on(&lab, 1, &["./tell"]);
     job.wait_for("running", 2);
     let secret = read(lab.hosts[0].files.join("secret"));
     assert!(secret.trim().len() >= 32, "{secret}");
@@ -360,16 +351,8 @@ fn a_dry_run_shows_everything_and_connects_to_nothing() {
         Err(why) => return skip("a dry run", &why),
     };
     let config = arg(&lab.write_ip_config("node-1.invalid 29500\nnode-2.invalid\n"));
-    let run = lab.run(&[
-        "--ip-config",
-        &config,
-        "--num-training-procs",
-        "2",
-        "--ssh-port",
-        "2222",
-        "--dry-run",
-        "train node --lr 1",
-    ]);
+    let flags = ["--ip-config", &config, "--num-training-procs", "2", "--ssh-port", "2222", "--dry-run"];
+    let run = lab.run(&[&flags[..], &["train node --lr 1"]].concat());
     assert!(run.status.success(), "{run:#?}");
     assert!(run.out.contains("-p 2222") && run.out.contains("node-2.invalid"), "{run:#?}");
     assert!(
@@ -409,8 +392,7 @@ fn job_pid(lab: &Lab) -> i32 {
 fn a_talkative_child_in_a_session_of_its_own_does_not_keep_a_job_alive() {
     let Some(lab) = lab("a talkative child") else { return };
     lab.script("leave", "setsid sh -c 'while :; do echo chatter; sleep 0.1; done' &\necho the last line of $RANK\n");
-    let config = arg(&lab.ip_config(1));
-    let run = lab.run(&["--ip-config", &config, "./leave"]);
+    let run = run_on(&lab, 1, &["./leave"]);
     assert!(run.status.success(), "{run:#?}");
     assert!(run.out.contains("the last line of 0") && run.out.contains("the last line of 1"), "{run:#?}");
     assert!(lab.job_processes().is_empty());
@@ -420,8 +402,7 @@ fn a_talkative_child_in_a_session_of_its_own_does_not_keep_a_job_alive() {
 fn many_lines_arrive_whole_and_in_order() {
     let Some(lab) = lab("much output") else { return };
     lab.script("talk", "i=0\nwhile [ $i -lt 3000 ]; do echo \"line $i\"; i=$((i+1)); done\n");
-    let config = arg(&lab.ip_config(2));
-    let run = lab.run(&["--ip-config", &config, "./talk"]);
+    let run = run_on(&lab, 2, &["./talk"]);
     assert!(run.status.success());
     for (rank, host) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
         let label = format!("[{}:{rank}] ", lab.hosts[host].addr);

@@ -110,16 +110,8 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
     write_script(&lab.path("bin/prog"), "echo started with \"$(find data -type f | sort | tr '\\n' ' ')\"");
     write_parts(&lab.path("data/3-parts"), 3);
     let config = arg(&lab.ip_config(2));
-    let flags = [
-        "--ip-config",
-        &config,
-        "--copy-parts",
-        "--sync-binary",
-        "--",
-        "bin/prog",
-        "--dataset-root-dir",
-        "data/3-parts",
-    ];
+    let words = format!("--ip-config {config} --copy-parts --sync-binary -- bin/prog --dataset-root-dir data/3-parts");
+    let flags: Vec<&str> = words.split(' ').collect();
     let run = lab.run(&flags);
     assert!(run.status.success(), "{run:#?}");
     for (number, host) in lab.hosts.iter().enumerate() {

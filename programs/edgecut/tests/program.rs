@@ -43,23 +43,8 @@ fn every_command_runs_its_program_and_shows_its_name() {
     let program = &programs.join("edgecut");
     let help = stdout(edgecut(program, &["--help"]));
     assert!(help.lines().count() < 24 && help.lines().all(|line| line.chars().count() < 80), "{help}");
-    for command in [
-        "partition",
-        "info",
-        "verify",
-        "update",
-        "features",
-        "upload",
-        "train",
-        "predict",
-        "sweep",
-        "report",
-        "sample",
-        "launch",
-        "serve-graph",
-        "completions",
-        "man",
-    ] {
+    let commands = "partition info verify update features upload train predict sweep report sample launch";
+    for command in commands.split(' ').chain(["serve-graph", "completions", "man"]) {
         assert!(help.contains(&format!(" {command} ")), "{command} is not in {help}");
         let of_command = stdout(edgecut(program, &["help", command]));
         assert!(of_command.contains(&format!("Usage: edgecut {command}")), "{of_command}");

@@ -252,18 +252,8 @@ fn machines_may_share_the_folder_of_local_copies() {
         before = shards;
     }
     assert_eq!(server.get("run/m.st.embeddings/notes.safetensors").as_deref(), Some(b"mine".as_slice()));
-    let words = [
-        "predict",
-        "--dataset-root-dir",
-        &parts_url,
-        "--load-model",
-        &model,
-        "--out",
-        &out,
-        "--format",
-        "csv",
-        "--json",
-    ];
+    let words = format!("predict --dataset-root-dir {parts_url} --load-model {model} --out {out} --format csv --json");
+    let words: Vec<&str> = words.split(' ').collect();
     let result = json_of_both(&on_two_nodes(&server, [&cache, &cache], &words));
     assert_eq!(result["out"], out);
     let files = names_below(&server, "run/out");
