@@ -100,47 +100,34 @@ fn reverse_edges_are_types_of_their_own_and_are_added_once() {
     assert_eq!(edge_lists(&dataset), before);
 }
 
+/// Files, their wrong contents, and the errors. Paper 2 exists, but author 2 does not.
+const OF_OGB: &str = r#"
+raw/num-node-dict.csv | author,paper\n2\n | it names 2 types, but counts 1
+raw/num-node-dict.csv | author,author\n2,3\n | node type author is listed twice
+raw/num-node-dict.csv | author,paper\n2,many\n | "many" is not the number of nodes of type paper
+raw/num-node-dict.csv | author,paper\n0,3\n | type author has no nodes
+raw/triplet-type-list.csv | author,writes,book\n | line 1: there is no node type book
+raw/triplet-type-list.csv | author,writes\n | line 1: 2 fields
+master.csv | ,mag\nadd_inverse_edge,True\n | add_inverse_edge of mag in master.csv is True
+raw/triplet-type-list.csv | paper,cites,paper\npaper,cites,paper\n | line 2: edge type paper,cites,paper is listed twice
+raw/triplet-type-list.csv | paper,likes,paper\n | paper___likes___paper
+raw/relations/author___writes___paper/edge.csv | 0,2\n2,0\n1,2\n | source node 2 is out of range: there are 2 nodes of type author
+raw/relations/author___writes___paper/edge.csv | 0,2\n1,3\n1,2\n | destination node 3 is out of range
+raw/relations/author___writes___paper/num-edge-list.csv | 4\n | it has 3 edges, but
+raw/node-feat/paper/node-feat.csv | 1,2\n3,4\n | it has 2 rows, but there are 3 nodes of type paper
+split/time/author/train.csv | 2\n | node 2 is out of range: there are 2 nodes of type author
+raw/node-label/author/node-label.csv | 1\n0\n1\n | it has 3 rows, but there are 2 nodes of type author
+raw/node-feat/paper/node_year.csv | 1999\n | node_year.csv: it has 1 rows, but there are 3 nodes of type paper
+raw/node-feat/paper/node_year.csv | 1\nlate\n3\n | node_year.csv: line 2: "late" is not a time
+raw/relations/paper___cites___paper/edge-feat.csv | 1\n2\n | edge-feat.csv: it has 2 rows, but there are 1 edges
+"#;
+
 #[test]
 fn what_is_wrong_with_ogb_files_is_named() {
-    for (name, text, expected) in [
-        ("raw/num-node-dict.csv", "author,paper\n2\n", "it names 2 types, but counts 1"),
-        ("raw/num-node-dict.csv", "author,author\n2,3\n", "node type author is listed twice"),
-        ("raw/num-node-dict.csv", "author,paper\n2,many\n", "\"many\" is not the number of nodes of type paper"),
-        ("raw/num-node-dict.csv", "author,paper\n0,3\n", "type author has no nodes"),
-        ("raw/triplet-type-list.csv", "author,writes,book\n", "line 1: there is no node type book"),
-        ("raw/triplet-type-list.csv", "author,writes\n", "line 1: 2 fields"),
-        ("master.csv", ",mag\nadd_inverse_edge,True\n", "add_inverse_edge of mag in master.csv is True"),
-        (
-            "raw/triplet-type-list.csv",
-            "paper,cites,paper\npaper,cites,paper\n",
-            "line 2: edge type paper,cites,paper is listed twice",
-        ),
-        ("raw/triplet-type-list.csv", "paper,likes,paper\n", "paper___likes___paper"),
-        // Paper 2 exists, but author 2 does not.
-        (
-            "raw/relations/author___writes___paper/edge.csv",
-            "0,2\n2,0\n1,2\n",
-            "source node 2 is out of range: there are 2 nodes of type author",
-        ),
-        ("raw/relations/author___writes___paper/edge.csv", "0,2\n1,3\n1,2\n", "destination node 3 is out of range"),
-        ("raw/relations/author___writes___paper/num-edge-list.csv", "4\n", "it has 3 edges, but"),
-        ("raw/node-feat/paper/node-feat.csv", "1,2\n3,4\n", "it has 2 rows, but there are 3 nodes of type paper"),
-        ("split/time/author/train.csv", "2\n", "node 2 is out of range: there are 2 nodes of type author"),
-        ("raw/node-label/author/node-label.csv", "1\n0\n1\n", "it has 3 rows, but there are 2 nodes of type author"),
-        (
-            "raw/node-feat/paper/node_year.csv",
-            "1999\n",
-            "node_year.csv: it has 1 rows, but there are 3 nodes of type paper",
-        ),
-        ("raw/node-feat/paper/node_year.csv", "1\nlate\n3\n", "node_year.csv: line 2: \"late\" is not a time"),
-        (
-            "raw/relations/paper___cites___paper/edge-feat.csv",
-            "1\n2\n",
-            "edge-feat.csv: it has 2 rows, but there are 1 edges",
-        ),
-    ] {
+    for case in OF_OGB.trim().lines() {
+        let [name, text, expected] = case.splitn(3, " | ").collect::<Vec<_>>()[..] else { panic!("{case}") };
         let dir = ogb_folder();
-        put(dir.path(), name, text);
+        put(dir.path(), name, &text.replace("\\n", "\n"));
         let error = read(&dir).unwrap_err().to_string();
         assert!(error.contains(expected), "{name}: {error}");
     }

@@ -8,7 +8,7 @@ const LARGE: &str = "note: features with large numbers: ";
 const ONE_WAY: &str = "warning: no edge leads to ";
 
 /// Writes tables of users with times and amounts, and of their purchases.
-fn shop(folder: &Folder) {
+fn shop() -> Folder {
     let mut users = "id,joined,seen,share,amount,y\n".to_owned();
     let mut buys = "who,what\n".to_owned();
     for row in 0..20 {
@@ -16,7 +16,7 @@ fn shop(folder: &Folder) {
         users += &format!("u{row},{joined},{},0.{row:02},{},{}\n", 1_700_000_000 + row, row * 1000, row % 2);
         buys += &format!("u{row},i{}\n", row % 3);
     }
-    folder.write("users.csv", users).write("buys.csv", buys);
+    Folder::of(&[("users.csv", &users), ("buys.csv", &buys)])
 }
 
 fn conf(features: &Value) -> String {
@@ -35,32 +35,17 @@ fn date(more: Value) -> Value {
 
 #[test]
 fn large_numbers_are_named_with_their_remedy() {
-    let folder = Folder::new();
-    shop(&folder);
-    let z_score = json!({"name": "z_score"});
-    let seen = "seen of nodes[0] (1700000000 to 1700000000)";
+    let folder = shop();
+    let [share, seen, amount] = ["share", "seen", "amount"].map(|name| json!({"feature_col": name}));
+    let z_score = with(seen.clone(), &json!({"transform": {"name": "z_score"}}));
+    let days = date(json!({}));
+    let of_seen = "seen of nodes[0] (1700000000 to 1700000000)";
     for (name, features, expected) in [
-        ("small", json!([{"feature_col": "share"}]), vec![]),
-        (
-            "seconds",
-            json!([{"feature_col": "share"}, {"feature_col": "seen"}]),
-            vec![seen, ": add transform: {name: z_score}\n"],
-        ),
-        (
-            "days",
-            json!([date(json!({}))]),
-            vec!["joined of nodes[0] (0 to 6940)", ": add scale: true to the transform date\n"],
-        ),
-        (
-            "both",
-            json!([date(json!({})), {"feature_col": "amount"}]),
-            vec!["amount of nodes[0] (0 to 19000), joined", "z_score}, or add scale"],
-        ),
-        (
-            "scaled",
-            json!([date(json!({"scale": true, "outputs": ["age", "year"]})), {"feature_col": "seen", "transform": z_score}]),
-            vec![],
-        ),
+        ("small", json!([share]), vec![]),
+        ("seconds", json!([share, seen]), vec![of_seen, ": add transform: {name: z_score}\n"]),
+        ("days", json!([days]), vec!["joined of nodes[0] (0 to 6940)", ": add scale: true to the transform date\n"]),
+        ("both", json!([days, amount]), vec!["amount of nodes[0] (0 to 19000), joined", "z_score}, or add scale"]),
+        ("scaled", json!([date(json!({"scale": true, "outputs": ["age", "year"]})), z_score]), vec![]),
     ] {
         let (_, stderr) = folder.with(&conf(&features)).made(name, &["--add-reverse-edges"]);
         assert_eq!(stderr.matches(LARGE).count(), usize::from(!expected.is_empty()), "{name}: {stderr}");
@@ -78,8 +63,7 @@ fn large_numbers_are_named_with_their_remedy() {
 
 #[test]
 fn large_numbers_of_deferred_features_are_named_when_these_are_built() {
-    let folder = Folder::new();
-    shop(&folder);
+    let folder = shop();
     let z_score = json!({"name": "z_score"});
     for (name, features, is_noted) in [
         ("large", json!([{"feature_col": "share"}, {"feature_col": "seen"}]), true),
@@ -106,8 +90,7 @@ fn large_numbers_of_deferred_features_are_named_when_these_are_built() {
 
 #[test]
 fn unknown_scales_are_refused() {
-    let folder = Folder::new();
-    shop(&folder);
+    let folder = shop();
     for (transform, why) in [
         (
             json!({"name": "date", "scale": true, "outputs": ["hour"], "cyclic": true}),
@@ -122,8 +105,7 @@ fn unknown_scales_are_refused() {
 
 #[test]
 fn columns_of_ids_as_labels_are_pointed_out() {
-    let folder = Folder::new();
-    shop(&folder);
+    let folder = shop();
     let mut users = std::fs::read_to_string(folder.path("users.csv")).unwrap();
     users += "u20,2030-01-31,0,0,0,1\n";
     folder.write("users.csv", users);
@@ -139,19 +121,10 @@ fn columns_of_ids_as_labels_are_pointed_out() {
 
 #[test]
 fn edges_in_one_direction_of_graphs_with_types_are_pointed_out_once() {
-    let folder = Folder::new();
-    shop(&folder);
+    let folder = shop();
     folder.write("graph.json", conf(&json!([{"feature_col": "share"}])));
-    for (name, flags, expected) in [
-        (
-            "one-way",
-            &[][..],
-            Some(
-                "20 of 20 nodes of type user, so they receive no messages: add the reverses of all edges by --add-reverse-edges",
-            ),
-        ),
-        ("both", &["--add-reverse-edges"], None),
-    ] {
+    let said = "20 of 20 nodes of type user, so they receive no messages: add the reverses of all edges by --add-reverse-edges";
+    for (name, flags, expected) in [("one-way", &[][..], Some(said)), ("both", &["--add-reverse-edges"], None)] {
         let (_, stderr) = folder.made(name, flags);
         assert_eq!(stderr.matches(ONE_WAY).count(), usize::from(expected.is_some()), "{name}: {stderr}");
         assert!(expected.is_none_or(|text| stderr.contains(text)), "{name}: {stderr}");
