@@ -316,36 +316,18 @@ fn what_the_graph_lacks_is_said() {
         })
         .remove(0)
     };
-    let edge_time = TimeAttr::EdgeTime;
-    let node_time = TimeAttr::NodeTime;
+    let timed = |attr, strategy| plain().with_times(temporal(attr, strategy));
+    let labor = plain().with_labor(Some(Labor::default()));
+    let last_edges = temporal(TimeAttr::EdgeTime, TemporalStrategy::Last);
+    let with_weights = plain().with_weights(true);
     for (dir, config, expected) in [
-        (&bare, plain().with_weights(true), "edge type node__to__node of dataset random has none"),
-        (
-            &bare,
-            plain().with_times(temporal(edge_time, TemporalStrategy::Last)),
-            "node__to__node of dataset random has no times",
-        ),
-        (
-            &bare,
-            plain().with_times(temporal(node_time, TemporalStrategy::Last)),
-            "no nodes of dataset random have times",
-        ),
-        (&full, plain().with_times(temporal(edge_time, TemporalStrategy::Uniform)), "needs a time for each seed"),
-        (
-            &full,
-            plain().with_weights(true).with_times(temporal(edge_time, TemporalStrategy::Last)),
-            "exclude each other",
-        ),
-        (
-            &full,
-            plain().with_labor(Some(Labor::default())).with_times(temporal(edge_time, TemporalStrategy::Last)),
-            "(labor) and the temporal strategy `last` exclude each other",
-        ),
-        (
-            &full,
-            plain().with_labor(Some(Labor::default())).with_replacement(true),
-            "(labor) and sampling with replacement exclude each other",
-        ),
+        (&bare, with_weights.clone(), "edge type node__to__node of dataset random has none"),
+        (&bare, plain().with_times(last_edges), "node__to__node of dataset random has no times"),
+        (&bare, timed(TimeAttr::NodeTime, TemporalStrategy::Last), "no nodes of dataset random have times"),
+        (&full, timed(TimeAttr::EdgeTime, TemporalStrategy::Uniform), "needs a time for each seed"),
+        (&full, with_weights.with_times(last_edges), "exclude each other"),
+        (&full, labor.clone().with_times(last_edges), "(labor) and the temporal strategy `last` exclude each other"),
+        (&full, labor.with_replacement(true), "(labor) and sampling with replacement exclude each other"),
     ] {
         assert_has(error_of(dir.path(), config), &[expected]);
     }

@@ -4,7 +4,7 @@ use crate::programs::*;
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Output;
 
 const NODES: usize = 500;
@@ -201,38 +201,26 @@ fn wrong_seed_times_are_one_error() {
     edgecut_graph::write_npy(&short, &[SEEDS - 1], &vec![500_i64; SEEDS - 1]).expect("write the times");
     let square = given.dir.join("square.npy");
     edgecut_graph::write_npy(&square, &[SEEDS / 2, 2], &vec![500_i64; SEEDS]).expect("write the times");
-    let seeds = ["--seeds", text(&given.seeds)];
-    let with = |times: &Path| {
-        let flags = [&seeds[..], &["--time-attr", "edge_time", "--seed-times", text(times)]].concat();
-        flags.into_iter().map(str::to_owned).collect::<Vec<String>>()
-    };
-    let only = |flags: &[&str]| [&seeds[..], flags].concat().into_iter().map(str::to_owned).collect::<Vec<String>>();
+    let [short, square, times] = [&short, &square, &given.times].map(|times| format!("--seed-times {}", text(times)));
+    let [short, square, of_edges] =
+        [short, square, times.clone()].map(|times| format!("--time-attr edge_time {times}"));
     for (parts, flags, status, why) in [
-        (&attributes, with(&short), 1, "it has 59 times for the 60 seeds of "),
-        (&attributes, with(&square), 1, "its shape is [30, 2], but it has to be one-dimensional"),
-        (&attributes, with(Path::new("absent.npy")), 1, "absent.npy"),
-        (&attributes, only(&["--seed-times", text(&given.times)]), 2, "--time-attr"),
-        (&attributes, only(&["--temporal-strategy", "last"]), 2, "--time-attr"),
-        (
-            &attributes,
-            only(&["--weighted", "--time-attr", "edge_time", "--temporal-strategy", "last"]),
-            1,
-            "exclude each other",
-        ),
-        (&attributes, only(&["--batch-dependency", "4"]), 2, "use the sampler labor for a batch dependency"),
-        (&attributes, only(&["--sampler", "labor", "--batch-dependency", "0"]), 2, "--batch-dependency"),
-        (&attributes, only(&["--sampler", "layer"]), 2, "--sampler"),
-        (
-            &attributes,
-            only(&["--sampler", "labor", "--replace"]),
-            1,
-            "(labor) and sampling with replacement exclude each other",
-        ),
-        (&plain, with(&given.times), 1, "edge_time: edge type node__to__node of dataset fake has no times"),
-        (&plain, only(&["--time-attr", "node_time"]), 1, "node_time: no nodes of dataset fake have times"),
-        (&plain, only(&["--weighted"]), 1, "with weights"),
+        (&attributes, &short[..], 1, "it has 59 times for the 60 seeds of "),
+        (&attributes, &square, 1, "its shape is [30, 2], but it has to be one-dimensional"),
+        (&attributes, "--time-attr edge_time --seed-times absent.npy", 1, "absent.npy"),
+        (&attributes, &times, 2, "--time-attr"),
+        (&attributes, "--temporal-strategy last", 2, "--time-attr"),
+        (&attributes, "--weighted --time-attr edge_time --temporal-strategy last", 1, "exclude each other"),
+        (&attributes, "--batch-dependency 4", 2, "use the sampler labor for a batch dependency"),
+        (&attributes, "--sampler labor --batch-dependency 0", 2, "--batch-dependency"),
+        (&attributes, "--sampler layer", 2, "--sampler"),
+        (&attributes, "--sampler labor --replace", 1, "(labor) and sampling with replacement exclude each other"),
+        (&plain, &of_edges, 1, "edge_time: edge type node__to__node of dataset fake has no times"),
+        (&plain, "--time-attr node_time", 1, "node_time: no nodes of dataset fake have times"),
+        (&plain, "--weighted", 1, "with weights"),
     ] {
-        let output = given.sample(parts, 1, "wrong", &flags.iter().map(String::as_str).collect::<Vec<_>>());
+        let words: Vec<&str> = ["--seeds", text(&given.seeds)].into_iter().chain(flags.split(' ')).collect();
+        let output = given.sample(parts, 1, "wrong", &words);
         assert_eq!(output.status.code(), Some(status), "{flags:?}: {}", stderr(&output));
         let error = error_of(&output);
         let text = stderr(&output);
