@@ -108,112 +108,59 @@ fn assert_near(name: &str, found: &[Vec<f32>], expected: &[&[f64]]) {
     }
 }
 
+/// Reads a case: the name of a feature, its configuration, and after ` => ` its values in each row.
+fn case_of(line: &str) -> (&str, Value, Vec<Vec<f64>>) {
+    let (feature, rows) = line.split_once(" => ").unwrap();
+    let (name, feature) = feature.split_once(' ').unwrap();
+    let feature = with(serde_json::from_str(feature).unwrap(), &json!({"feature_name": name}));
+    let rows = rows.split("; ").map(|row| row.split(' ').map(|value| value.parse().unwrap()).collect());
+    (name, feature, rows.collect())
+}
+
 /// Checks features of a graph that has them all, and a last feature without expected values. Returns the last feature of each
 /// row.
-fn check(folder: &Folder, cases: &[(&str, Value, [&[f64]; NUM_ROWS])], last: Value) -> Vec<Vec<f32>> {
-    let mut all = Vec::new();
-    for (name, feature, _) in cases {
-        let mut named = feature.clone();
-        named["feature_name"] = (*name).into();
-        all.push(named);
-    }
+fn check(folder: &Folder, cases: &str, last: Value) -> Vec<Vec<f32>> {
+    let cases: Vec<(&str, Value, Vec<Vec<f64>>)> = cases.trim().lines().map(case_of).collect();
+    let mut all: Vec<Value> = cases.iter().map(|case| case.1.clone()).collect();
     all.push(last);
     let mut rest = features(folder, "all", &all);
-    for (name, _, expected) in cases {
+    for (name, _, expected) in &cases {
         let of_case: Vec<Vec<f32>> = rest.iter_mut().map(|row| row.drain(..expected[0].len()).collect()).collect();
-        assert_near(name, &of_case, expected);
+        let expected: Vec<&[f64]> = expected.iter().map(Vec::as_slice).collect();
+        assert_near(name, &of_case, &expected);
     }
     rest
 }
+
+/// Features of missing values. The values are those of NumPy's mean, median and std; the median of 1, 2, 4 and 4 is 3. The rows 0
+/// to 2 train.
+const IMPUTED: &str = r#"
+mean {"feature_col": "x", "impute": "mean"} => 1; 2; 2.75; 4; 4; 2.75
+median {"feature_col": "x", "impute": "median"} => 1; 2; 3; 4; 4; 3
+most {"feature_col": "x", "impute": "most_frequent"} => 1; 2; 4; 4; 4; 4
+constant {"feature_col": "x", "impute": "constant", "fill_value": 9, "indicator": true} => 1 0; 2 0; 9 1; 4 0; 4 0; 9 1
+none {"feature_col": "x", "impute": "none"} => 1; 2; 0; 4; 4; 0
+train {"feature_col": "x", "impute": "mean", "fit_on": "train"} => 1; 2; 1.5; 4; 4; 1.5
+max_min_norm {"feature_col": "x", "impute": "constant", "fill_value": 10, "transform": {"name": "max_min_norm"}} => 0; 0.3333333; 1; 1; 1; 1
+standard {"feature_col": "x", "impute": "median", "transform": {"name": "standard"}} => 0.0909091; 0.1818182; 0.2727273; 0.3636364; 0.3636364; 0.2727273
+z_score {"feature_col": "x", "impute": "mean", "transform": {"name": "z_score"}} => -1.347151; -0.57735; 0; 0.96225; 0.96225; 0
+log {"feature_col": "x", "impute": "none", "transform": {"name": "log"}} => 0.6931472; 1.098612; 0; 1.609438; 1.609438; 0
+clip {"feature_col": "x", "impute": "most_frequent", "transform": {"name": "clip", "quantiles": [0, 0.5]}} => 1; 2; 3; 3; 3; 3
+bucket {"feature_col": "x", "impute": "median", "transform": {"name": "bucket_numerical", "range": [0, 4], "bucket_cnt": 2}} => 1 0; 0 1; 0 1; 0 1; 0 1; 0 1
+vector {"feature_col": "vector", "impute": "mean", "indicator": true} => 1 2 0; 3 4 0; 4 5 1; 5 6 0; 7 8 0; 4 5 1
+zeros {COLOR} => 0 1; 1 0; 0 0; 0 1; 0 0; 0 0
+frequent {COLOR, "impute": "most_frequent"} => 0 1; 1 0; 0 1; 0 1; 0 1; 0 1
+other {COLOR, "impute": "constant", "fill_value": "other", "indicator": true} => 0 0 1 0; 1 0 0 0; 0 1 0 1; 0 0 1 0; 0 1 0 1; 0 1 0 1
+"#;
+const COLOR: &str =
+    r#""feature_col": "color", "missing_values": ["unknown", "?"], "transform": {"name": "to_categorical"}"#;
 
 #[test]
 fn missing_values_are_replaced_in_every_transform() {
     let folder = Folder::new();
     write(&folder);
-    let x = |impute: &str| json!({"feature_col": "x", "impute": impute});
-    let color = |more: &Value| {
-        let transform = json!({"name": "to_categorical"});
-        with(json!({"feature_col": "color", "missing_values": ["unknown", "?"], "transform": transform}), more)
-    };
-    // NumPy's mean, median and std; the median of 1, 2, 4 and 4 is 3.
-    let cases: Vec<(&str, Value, [&[f64]; NUM_ROWS])> = vec![
-        ("mean", x("mean"), [&[1.0], &[2.0], &[2.75], &[4.0], &[4.0], &[2.75]]),
-        ("median", x("median"), [&[1.0], &[2.0], &[3.0], &[4.0], &[4.0], &[3.0]]),
-        ("most", x("most_frequent"), [&[1.0], &[2.0], &[4.0], &[4.0], &[4.0], &[4.0]]),
-        (
-            "constant",
-            with(x("constant"), &json!({"fill_value": 9, "indicator": true})),
-            [&[1.0, 0.0], &[2.0, 0.0], &[9.0, 1.0], &[4.0, 0.0], &[4.0, 0.0], &[9.0, 1.0]],
-        ),
-        ("none", x("none"), [&[1.0], &[2.0], &[0.0], &[4.0], &[4.0], &[0.0]]),
-        (
-            "train",
-            with(x("mean"), &json!({"fit_on": "train"})),
-            // The rows 0 to 2 train.
-            [&[1.0], &[2.0], &[1.5], &[4.0], &[4.0], &[1.5]],
-        ),
-        (
-            "max_min_norm",
-            with(x("constant"), &json!({"fill_value": 10, "transform": {"name": "max_min_norm"}})),
-            [&[0.0], &[1.0 / 3.0], &[1.0], &[1.0], &[1.0], &[1.0]],
-        ),
-        (
-            "standard",
-            with(x("median"), &json!({"transform": {"name": "standard"}})),
-            [&[1.0 / 11.0], &[2.0 / 11.0], &[3.0 / 11.0], &[4.0 / 11.0], &[4.0 / 11.0], &[3.0 / 11.0]],
-        ),
-        (
-            "z_score",
-            with(x("mean"), &json!({"transform": {"name": "z_score"}})),
-            [&[-1.347151], &[-0.57735], &[0.0], &[0.96225], &[0.96225], &[0.0]],
-        ),
-        (
-            "log",
-            with(x("none"), &json!({"transform": {"name": "log"}})),
-            [&[std::f64::consts::LN_2], &[1.098612], &[0.0], &[1.609438], &[1.609438], &[0.0]],
-        ),
-        (
-            "clip",
-            with(x("most_frequent"), &json!({"transform": {"name": "clip", "quantiles": [0, 0.5]}})),
-            [&[1.0], &[2.0], &[3.0], &[3.0], &[3.0], &[3.0]],
-        ),
-        (
-            "bucket",
-            with(x("median"), &json!({"transform": {"name": "bucket_numerical", "range": [0, 4], "bucket_cnt": 2}})),
-            [&[1.0, 0.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0]],
-        ),
-        (
-            "vector",
-            json!({"feature_col": "vector", "impute": "mean", "indicator": true}),
-            [
-                &[1.0, 2.0, 0.0],
-                &[3.0, 4.0, 0.0],
-                &[4.0, 5.0, 1.0],
-                &[5.0, 6.0, 0.0],
-                &[7.0, 8.0, 0.0],
-                &[4.0, 5.0, 1.0],
-            ],
-        ),
-        ("zeros", color(&json!({})), [&[0.0, 1.0], &[1.0, 0.0], &[0.0, 0.0], &[0.0, 1.0], &[0.0, 0.0], &[0.0, 0.0]]),
-        (
-            "frequent",
-            color(&json!({"impute": "most_frequent"})),
-            [&[0.0, 1.0], &[1.0, 0.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0], &[0.0, 1.0]],
-        ),
-        (
-            "other",
-            color(&json!({"impute": "constant", "fill_value": "other", "indicator": true})),
-            [
-                &[0.0, 0.0, 1.0, 0.0],
-                &[1.0, 0.0, 0.0, 0.0],
-                &[0.0, 1.0, 0.0, 1.0],
-                &[0.0, 0.0, 1.0, 0.0],
-                &[0.0, 1.0, 0.0, 1.0],
-                &[0.0, 1.0, 0.0, 1.0],
-            ],
-        ),
-    ];
-    let found = check(&folder, &cases, with(x("median"), &json!({"transform": {"name": "rank_gauss"}})));
+    let last = json!({"feature_col": "x", "impute": "median", "transform": {"name": "rank_gauss"}});
+    let found = check(&folder, &IMPUTED.replace("COLOR", COLOR), last);
     assert!(found[1][0] < found[2][0] && found[2][0] < found[3][0], "{found:?}");
 }
 
@@ -243,54 +190,23 @@ fn replacements_are_those_of_the_transforms_of_other_parts() {
     folder.with(&conf(&features, "n.csv")).fails(&["--transforms", folder.path("bad.json").to_str().unwrap()]);
 }
 
+/// Features of times. Numbers since 1970 are the same times, and 2020-01-01 is a Wednesday.
+const OF_TIMES: &str = r#"
+age {"feature_col": "time", "impute": "none", "transform": {"name": "date"}} => 30; 28.5; 0; 0; 29.791667; 0
+epoch {"feature_col": "seconds", "impute": "none", "transform": {"name": "date", "epoch": "s"}} => 30; 28.5; 0; 0; 29.791667; 0
+scaled {"feature_col": "time", "impute": "none", "transform": {"name": "date", "scale": true}} => 0.621403; 0.503818; 0; -1.730293; 0.605072; 0
+calendar {"feature_col": "time", "impute": "none", "transform": {"name": "date", "outputs": ["age", "hour", "weekday", "day", "month", "year"], "unit": "hours", "reference": "2020-01-02"}} => 24 0 2 1 1 2020; -12 12 3 2 1 2020; 0 0 0 0 0 0; -696 0 4 31 1 2020; 19 5 2 1 1 2020; 0 0 0 0 0 0
+cyclic {"feature_col": "time", "impute": "none", "transform": {"name": "date", "outputs": ["hour", "month"], "cyclic": true}} => 0 1 0 1; 0 -1 0 1; 0 0 0 0; 0 1 0 1; 0.965926 0.258819 0 1; 0 0 0 0
+"#;
+
 #[test]
 fn times_become_ages_and_parts_of_the_calendar() {
     let folder = Folder::new();
     write(&folder);
-    let date = |more: &Value| {
-        json!({"feature_col": "time", "impute": "none", "transform": with(json!({"name": "date"}), more)})
-    };
-    let age: [&[f64]; NUM_ROWS] = [&[30.0], &[28.5], &[0.0], &[0.0], &[29.791_667], &[0.0]];
-    // 2020-01-01 is a Wednesday.
-    let calendar = json!({"outputs": ["age", "hour", "weekday", "day", "month", "year"], "unit": "hours",
-        "reference": "2020-01-02"});
-    let cases = [
-        ("age", date(&json!({})), age),
-        // Numbers since 1970 are the same times.
-        ("epoch", with(date(&json!({"epoch": "s"})), &json!({"feature_col": "seconds"})), age),
-        (
-            "scaled",
-            date(&json!({"scale": true})),
-            [&[0.621_403], &[0.503_818], &[0.0], &[-1.730_293], &[0.605_072], &[0.0]],
-        ),
-        (
-            "calendar",
-            date(&calendar),
-            [
-                &[24.0, 0.0, 2.0, 1.0, 1.0, 2020.0],
-                &[-12.0, 12.0, 3.0, 2.0, 1.0, 2020.0],
-                &[0.0; 6],
-                &[-696.0, 0.0, 4.0, 31.0, 1.0, 2020.0],
-                &[19.0, 5.0, 2.0, 1.0, 1.0, 2020.0],
-                &[0.0; 6],
-            ],
-        ),
-        (
-            "cyclic",
-            date(&json!({"outputs": ["hour", "month"], "cyclic": true})),
-            [
-                &[0.0, 1.0, 0.0, 1.0],
-                &[0.0, -1.0, 0.0, 1.0],
-                &[0.0; 4],
-                &[0.0, 1.0, 0.0, 1.0],
-                &[0.965_926, 0.258_819, 0.0, 1.0],
-                &[0.0; 4],
-            ],
-        ),
-    ];
     // A missing time can be a date.
-    let filled = with(date(&json!({"outputs": ["day"]})), &json!({"impute": "constant", "fill_value": "2020-05-07"}));
-    let found = check(&folder, &cases, filled);
+    let filled = json!({"feature_col": "time", "impute": "constant", "fill_value": "2020-05-07",
+        "transform": {"name": "date", "outputs": ["day"]}});
+    let found = check(&folder, OF_TIMES, filled);
     assert_near("filled", &found, &[&[1.0], &[2.0], &[7.0], &[31.0], &[1.0], &[7.0]]);
 }
 
