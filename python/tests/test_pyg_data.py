@@ -163,7 +163,8 @@ def test_a_loader_is_a_data_loader_of_the_data(name):
 )
 @pytest.mark.parametrize("fan_outs", [[3], [4, 2], [-1, 3], [0], [2, 0, 2], []])
 def test_batches_are_subgraphs(arguments, fan_outs):
-    for seed in range(3):
+    # Workers sample as the process itself does.
+    for seed in range(1 if "num_workers" in arguments else 3):
         data = random_data(seed)
         loader = edgecut.NeighborLoader(data, fan_outs, batch_size=13, **arguments)
         num_nodes = 0

@@ -62,28 +62,16 @@ fn count_of_stack(config: &NetworkConfig) -> usize {
 #[test]
 fn stacks_have_the_parameters_of_pyg() {
     let per_head = HIDDEN / HEADS;
+    let of = |conv: fn(usize, usize) -> usize| [conv(FEATURES, HIDDEN), conv(HIDDEN, HIDDEN), conv(HIDDEN, CLASSES)];
+    let of_heads = |conv: fn(usize, usize, usize) -> usize| {
+        [conv(FEATURES, HEADS, per_head), conv(HIDDEN, HEADS, per_head), conv(HIDDEN, 1, CLASSES)]
+    };
     // The layers by PyG, and the total number of their parameters.
     let cases = [
-        (SAGE, [sage_conv(FEATURES, HIDDEN), sage_conv(HIDDEN, HIDDEN), sage_conv(HIDDEN, CLASSES)], 27_183),
-        (
-            ConvKind::Gcn(GcnSettings),
-            [gcn_conv(FEATURES, HIDDEN), gcn_conv(HIDDEN, HIDDEN), gcn_conv(HIDDEN, CLASSES)],
-            13_679,
-        ),
-        (
-            gat(AttentionVersion::V1),
-            [gat_conv(FEATURES, HEADS, per_head), gat_conv(HIDDEN, HEADS, per_head), gat_conv(HIDDEN, 1, CLASSES)],
-            14_029,
-        ),
-        (
-            gat(AttentionVersion::V2),
-            [
-                gatv2_conv(FEATURES, HEADS, per_head),
-                gatv2_conv(HIDDEN, HEADS, per_head),
-                gatv2_conv(HIDDEN, 1, CLASSES),
-            ],
-            27_708,
-        ),
+        (SAGE, of(sage_conv), 27_183),
+        (ConvKind::Gcn(GcnSettings), of(gcn_conv), 13_679),
+        (gat(AttentionVersion::V1), of_heads(gat_conv), 14_029),
+        (gat(AttentionVersion::V2), of_heads(gatv2_conv), 27_708),
     ];
     for (kind, layers, total) in cases {
         let config = NetworkConfig::stack(kind, FEATURES, HIDDEN, CLASSES, 3);

@@ -262,38 +262,23 @@ fn times_of_all_types_have_one_unit() {
 fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
     let folder = Folder::of(&[("e.csv", "s,d\n0,1\n")]);
     let noon = DAYS[1] * NANOS + DAY / 2 * NANOS;
-    for (out, time_col, rows) in [
-        ("iso", json!("t"), ["2020-01-02", "2020-01-02T12:00:00Z", "2020-01-02 14:00+02:00"].map(str::to_owned)),
-        (
-            "fractions",
-            json!("t"),
-            ["2020-01-02 00:00:00.000000000", "2020-01-02T07:00:00.000-05:00", "2020-01-02T12:00"].map(str::to_owned),
-        ),
-        (
-            "days",
-            json!({"name": "t", "format": "%d.%m.%Y %H:%M"}),
-            ["00:00", "12:00", "12:00"].map(|t| format!("02.01.2020 {t}")),
-        ),
-        (
-            "seconds",
-            json!({"name": "t", "format": "%s"}),
-            [DAYS[1], DAYS[1] + DAY / 2, DAYS[1] + DAY / 2].map(|t| t.to_string()),
-        ),
-        (
-            "zone",
-            json!({"name": "t", "format": "%m/%d/%y %I:%M %p %z"}),
-            ["01:00 AM +0100", "01:00 PM +0100", "12:00 PM +0000"].map(|t| format!("01/02/20 {t}")),
-        ),
+    for (out, format, rows) in [
+        ("iso", "", "2020-01-02 | 2020-01-02T12:00:00Z | 2020-01-02 14:00+02:00"),
+        ("fractions", "", "2020-01-02 00:00:00.000000000 | 2020-01-02T07:00:00.000-05:00 | 2020-01-02T12:00"),
+        ("days", "%d.%m.%Y %H:%M", "02.01.2020 00:00 | 02.01.2020 12:00 | 02.01.2020 12:00"),
+        ("seconds", "%s", "1577923200 | 1577966400 | 1577966400"),
+        ("zone", "%m/%d/%y %I:%M %p %z", "01/02/20 01:00 AM +0100 | 01/02/20 01:00 PM +0100 | 01/02/20 12:00 PM +0000"),
         (
             "postgres",
-            json!({"name": "t", "format": "%Y-%m-%d %H:%M:%S%.f%#z"}),
-            ["01:00:00.000+01", "13:00:00+0100", "12:00:00.0+00:00"].map(|t| format!("2020-01-02 {t}")),
+            "%Y-%m-%d %H:%M:%S%.f%#z",
+            "2020-01-02 01:00:00.000+01 | 2020-01-02 13:00:00+0100 | 2020-01-02 12:00:00.0+00:00",
         ),
     ] {
+        let time_col = if format.is_empty() { json!("t") } else { json!({"name": "t", "format": format}) };
+        let rows: Vec<&str> = rows.split(" | ").collect();
         folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},{}\n", rows[row])));
         folder.with(&conf(json!({"time_col": time_col}), json!({}))).made(out, &[]);
         assert_eq!(of_nodes::<i64>(&folder, out, "times.npy"), [DAYS[1] * NANOS, noon, noon], "{out}");
-        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
         parquet(&folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", texts(&rows))]);
         folder.write("graph.json", conf(json!({"time_col": time_col}), json!({})).replace("n.csv", "n.parquet"));
         folder.made(&format!("{out}-parquet"), &[]);
