@@ -10,24 +10,14 @@ use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use support::{Lab, read, skip, text, wait_until};
 
-const TRAIN_FLAGS: [&str; 14] = [
-    "--model",
-    "sage",
-    "--hidden-channels",
-    "32",
-    "--num-neighbors",
-    "10,5",
-    "--batch-size",
-    "64",
-    "--num-epochs",
-    "15",
-    "--lr",
-    "0.005",
-    "--num-threads",
-    "1",
-];
+static TRAIN_FLAGS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    "--model sage --hidden-channels 32 --num-neighbors 10,5 --batch-size 64 --num-epochs 15 --lr 0.005 --num-threads 1"
+        .split(' ')
+        .collect()
+});
 
 /// Returns a program of the workspace, built beside `launch` or in the folder EDGECUT_BIN.
 fn program(name: &str) -> Option<String> {
@@ -88,7 +78,7 @@ fn accuracy(result: &str) -> f64 {
 #[test]
 fn three_nodes_train_and_sample_as_one_process_does() {
     let Some(ready) = ready("training on three nodes", "3000") else { return };
-    let run = ready.lab.run(&[ready.flags("node"), TRAIN_FLAGS.into(), vec!["--json"]].concat());
+    let run = ready.lab.run(&[ready.flags("node"), TRAIN_FLAGS.clone(), vec!["--json"]].concat());
     assert!(run.status.success(), "{run:#?}");
     assert_eq!(run.out.lines().count(), 1, "rank 0 speaks for all: {run:#?}");
     assert!(run.err.contains("[10.99.0.1:0] epoch 15/15"), "{run:#?}");
