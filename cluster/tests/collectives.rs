@@ -2,8 +2,8 @@
 
 mod support;
 
-use edgecut_testing::assert_has;
 use edgecut_cluster::{Cluster, ClusterError, ReduceOp};
+use edgecut_testing::assert_has;
 use support::{errors, on_each};
 
 const MILLION: usize = 1_000_000;

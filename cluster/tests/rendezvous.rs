@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_testing::{assert_has, Need, free_port, skip};
+use edgecut_testing::{Need, assert_has, free_port, skip};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};

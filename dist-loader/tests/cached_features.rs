@@ -2,7 +2,6 @@
 
 use crate::support;
 
-use edgecut_testing::assert_has;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     CachedRows, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError,
@@ -15,6 +14,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{EdgeTypeId, Features, NodeTypeId, Split};
 use edgecut_partition::Method;
+use edgecut_testing::assert_has;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::{EVERYTHING, on_machines, on_ranks, parts_of, uniform_negatives, write_parts};
@@ -324,7 +324,9 @@ fn a_cache_that_looks_ahead_changes_the_traffic_alone() {
     for (parts, ranks, local) in [(1, 1, 1), (2, 2, 1), (3, 3, 3), (2, 4, 4)] {
         let path = dir.path().join(format!("{parts}-{ranks}-{local}"));
         write_parts(&dataset, parts, Method::Random, &path);
-        for (number, size) in [CacheSize::Bytes(0), CacheSize::Bytes(900), CacheSize::Ratio(100.0)].into_iter().enumerate() {
+        for (number, size) in
+            [CacheSize::Bytes(0), CacheSize::Bytes(900), CacheSize::Ratio(100.0)].into_iter().enumerate()
+        {
             let ahead = [(NodeFields::FEATURES, 1), (EVERYTHING, 3), (EVERYTHING, 100)];
             // All pairs where ranks share parts, and one for each size elsewhere.
             let ahead = if ranks == 4 { &ahead[..] } else { &ahead[number..=number] };

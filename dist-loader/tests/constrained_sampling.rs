@@ -3,7 +3,6 @@
 
 use crate::support;
 
-use edgecut_testing::assert_has;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{
     DistGraphConfig, DistNeighborSampler, EdgeFields, Fanout, Labor, NodeFields, NumNeighbors, SampledEdgeAttributes,
@@ -11,6 +10,7 @@ use edgecut_dist_sampler::{
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, NodeTypeId, Split};
+use edgecut_testing::assert_has;
 use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::path::Path;

@@ -3,11 +3,11 @@
 use crate::link_batches::{Batching, Case, Given, Pairs, batching_loader, cases, loader};
 use crate::negatives::{EdgeWithNegatives, edges_with_negatives};
 use crate::support::{on_ranks, parts_of, write_parts};
-use edgecut_testing::assert_has;
 use edgecut_dist_loader::{EdgeSeeds, Exclude, LinkBatch, NegativeSampling};
 use edgecut_dist_sampler::DistGraphConfig;
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, NodeData, NodeTypeId, Split};
 use edgecut_partition::Method;
+use edgecut_testing::assert_has;
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 

@@ -2,7 +2,6 @@
 
 use crate::support;
 
-use edgecut_testing::assert_has;
 use edgecut_dist_sampler::{
     BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, EdgeFields, NumNeighbors, SampleError, SampleSeeds,
     SampledSubgraph, SamplerConfig,
@@ -11,6 +10,7 @@ use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, Fanout, HopError, HopKernel, NodeTypeId, Part, PlainHop};
 use edgecut_partition::Method;
+use edgecut_testing::assert_has;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,7 +3,6 @@
 
 use crate::support;
 
-use edgecut_testing::assert_has;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LabeledEdgeBatch, LoaderConfig, LoaderError, SeedEdge,
@@ -15,6 +14,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeLabelValues, EdgeLabels, EdgeTypeId, Features, NO_SPLIT, Split, TargetKind, Targets};
 use edgecut_partition::Method;
+use edgecut_testing::assert_has;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{DiskPartId, EdgeTypeId, HoldOut, Meta, NodeTypeId, Part, Split};
 use edgecut_partition::Method;
-use edgecut_testing::{free_ports, assert_has};
+use edgecut_testing::{assert_has, free_ports};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;

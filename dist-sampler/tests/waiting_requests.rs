@@ -2,11 +2,11 @@
 
 use crate::support;
 
-use edgecut_testing::assert_has;
 use edgecut_dist_sampler::{
     BatchKey, DistEmbedding, DistGraph, DistGraphConfig, DistNeighborSampler, EmbeddingConfig, Fanout, NodeFields,
     SampleError, SampleSeeds, SamplerConfig, SparseAdam,
 };
+use edgecut_testing::assert_has;
 use futures::future::{join_all, select};
 use std::pin::pin;
 use std::sync::Arc;

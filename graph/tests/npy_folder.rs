@@ -1,6 +1,5 @@
 //! Tests of folders of `.npy` arrays: valid variations and all kinds of errors.
 
-use edgecut_testing::assert_has;
 use edgecut_graph::readers::{
     DatasetSource, FakeOptions, GraphShape, export_npy, fake, load, load_with_warnings, read_npy_folder,
 };
@@ -8,6 +7,7 @@ use edgecut_graph::{
     Dataset, EdgeLabelKind, EdgeTypeId, FeatureDtype, GraphError, NO_SPLIT, NodeSplit, NodeTypeId, NpyElement, Split,
     TargetKind, write_npy,
 };
+use edgecut_testing::assert_has;
 use half::f16;
 use std::fs;
 use tempfile::TempDir;

@@ -1,9 +1,9 @@
 //! Tests of OGB's raw CSV layout: valid variations and all kinds of errors.
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
-use edgecut_testing::assert_has;
 use edgecut_graph::readers::{DatasetSource, load, load_with_warnings, read_ogb};
 use edgecut_graph::{Dataset, EdgeTypeId, GraphError, NodeTypeId};
+use edgecut_testing::assert_has;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs;

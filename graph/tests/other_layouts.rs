@@ -1,8 +1,8 @@
 //! Graphs in DGL's chunked format, in OGB's binary layout and in MAG240M's layout.
 
-use edgecut_testing::assert_has;
 use edgecut_graph::readers::{DatasetSource, load, load_with_warnings, read_dgl_chunks};
 use edgecut_graph::{Dataset, FeatureDtype, npy_header, write_npy};
+use edgecut_testing::assert_has;
 use std::io::Write;
 use std::path::Path;
 use zip::ZipWriter;
@@ -87,7 +87,10 @@ fn damaged_chunks_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_chunks(dir.path());
     array(&dir.path().join("f1.npy"), &[2, 2], &[4.0_f32; 4]);
-    assert_has(read_dgl_chunks("papers", dir.path()).unwrap_err().to_string(), &["f0.npy: all files of this array have 4 rows, but there are 5 nodes of type paper"]);
+    assert_has(
+        read_dgl_chunks("papers", dir.path()).unwrap_err().to_string(),
+        &["f0.npy: all files of this array have 4 rows, but there are 5 nodes of type paper"],
+    );
     write_chunks(dir.path());
     write(&dir.path().join("metadata.json"), &METADATA.replacen("\"numpy\"", "\"parquet\"", 1));
     let error = read_dgl_chunks("papers", dir.path()).unwrap_err().to_string();

@@ -1,8 +1,8 @@
 //! Tests of knowledge graphs as files of triples: valid variations and all kinds of errors.
 
-use edgecut_testing::assert_has;
 use edgecut_graph::readers::{DatasetSource, load, read_triples};
 use edgecut_graph::{Dataset, EdgeList, GraphError};
+use edgecut_testing::assert_has;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs;

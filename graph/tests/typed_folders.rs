@@ -1,8 +1,8 @@
 //! Tests of heterogeneous graphs from files: OGB's raw CSV layout, folders of `.npy` arrays, and all kinds of errors.
 
-use edgecut_testing::assert_has;
 use edgecut_graph::readers::{DatasetSource, load, read_npy_types, read_ogb_hetero};
 use edgecut_graph::{Dataset, GraphError, Split, write_npy};
+use edgecut_testing::assert_has;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;

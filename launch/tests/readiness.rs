@@ -65,7 +65,15 @@ fn hosts_that_cannot_be_logged_in_to_are_listed_with_what_to_do() {
     let text =
         "hosts:\n- address: 10.99.0.1\n- address: 10.99.0.2\n- address: no-such-host.invalid\n- address: 10.99.0.3\n";
     let config = arg(&lab.write_ip_config(text));
-    assert_has(refused(&lab, &["--ip-config", &config, "./start"]), &["nothing was started: 3 of 4 nodes are not ready", "10.99.0.1 (node 0): its host key is not known: connect once by hand and compare it", "10.99.0.2 (node 1): it rejects a login without a password", "no-such-host.invalid (node 2): unknown host"]);
+    assert_has(
+        refused(&lab, &["--ip-config", &config, "./start"]),
+        &[
+            "nothing was started: 3 of 4 nodes are not ready",
+            "10.99.0.1 (node 0): its host key is not known: connect once by hand and compare it",
+            "10.99.0.2 (node 1): it rejects a login without a password",
+            "no-such-host.invalid (node 2): unknown host",
+        ],
+    );
 
     lab.write_known_hosts(&known);
     lab.replace_host_key(0);
@@ -91,14 +99,20 @@ fn programs_and_folders_that_are_missing_or_differ_are_named() {
     assert!(said.contains("give --sync-binary"), "{said}");
     let said = refused(&lab, &["--ip-config", &config, "no-such-program"]);
     assert!(said.contains("there is no program no-such-program in PATH"), "{said}");
-    assert_has(refused(&lab, &["--ip-config", &config, "./differs"]), &["1 of 3 nodes", "10.99.0.3 (node 2): its program is not the same as node 0's"]);
+    assert_has(
+        refused(&lab, &["--ip-config", &config, "./differs"]),
+        &["1 of 3 nodes", "10.99.0.3 (node 2): its program is not the same as node 0's"],
+    );
 
     // `edgecut` is the same on all nodes, but the program that it starts is not.
     lab.script("bin/edgecut", "echo started");
     for (number, host) in lab.hosts.iter().enumerate() {
         write_script(&host.files.join("lib/edgecut/train"), &format!("echo started on {}", number / 2));
     }
-    assert_has(refused(&lab, &["--ip-config", &config, "--", "bin/edgecut", "train", "node"]), &["1 of 3 nodes", "10.99.0.3 (node 2): its program is not the same as node 0's"]);
+    assert_has(
+        refused(&lab, &["--ip-config", &config, "--", "bin/edgecut", "train", "node"]),
+        &["1 of 3 nodes", "10.99.0.3 (node 2): its program is not the same as node 0's"],
+    );
 
     fs::write(lab.hosts[1].files.join("here"), "not executable").unwrap();
     assert_has(refused(&lab, &["--ip-config", &config, "./here"]), &["10.99.0.2 (node 1): there is no program"]);
@@ -257,7 +271,10 @@ fn a_master_port_that_is_taken_or_closed_is_named() {
     lab.script("prog", "echo started");
     let config = arg(&lab.ip_config(1));
     // The port of the SSH server itself.
-    assert_has(refused(&lab, &["--ip-config", &config, "--master-port", "22", "./prog"]), &["10.99.0.1 (node 0): listen on 10.99.0.1:22: port in use; choose another --master-port"]);
+    assert_has(
+        refused(&lab, &["--ip-config", &config, "--master-port", "22", "./prog"]),
+        &["10.99.0.1 (node 0): listen on 10.99.0.1:22: port in use; choose another --master-port"],
+    );
     let said = refused(&lab, &["--ip-config", &config, "--master-addr", "10.99.0.2", "./prog"]);
     assert!(said.contains("10.99.0.2 is no address of this node"), "{said}");
     // Like a firewall that drops packets from that port: connections get no answer.

@@ -7,7 +7,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, FeatureDtype, Features, META_FILE, Meta, NodeTypeId, Part, write_built_features};
 use edgecut_partition::{PartitionOptions, partition};
-use edgecut_testing::{assert_has, BUCKET, Process, S3Server, free_ports, unplace};
+use edgecut_testing::{BUCKET, Process, S3Server, assert_has, free_ports, unplace};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};

@@ -2,7 +2,7 @@
 
 use crate::limits::{BLOCK_BYTES, RANGE_BYTES};
 use crate::{OutputRole, StoreUrl, Stores};
-use edgecut_testing::{assert_has, BUCKET, S3Server};
+use edgecut_testing::{BUCKET, S3Server, assert_has};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -6,7 +6,6 @@
 
 use crate::support;
 
-use edgecut_testing::assert_has;
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_cluster::with_causes;
@@ -17,6 +16,7 @@ use edgecut_dist_sampler::{
 use edgecut_gnn::nn::{Aggregation, Decomposition, EdgeWeighting, HgtSettings};
 use edgecut_gnn::ops::AttentionVersion;
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
+use edgecut_testing::assert_has;
 use edgecut_trainer::model_file::NewEmbeddings;
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, GraphSchema, RgcnSettings, SageSettings};
 use edgecut_trainer::{

@@ -87,7 +87,8 @@ fn steps_over(
             model.set_precision(precision);
             let mut optimizer = adam::<Cpu, Network<Cpu>>(0.0);
             for batch in loader.epoch(0) {
-                let batch = TensorBatch::new(batch.expect("a batch"), &schema, options, &device).expect("a right batch");
+                let batch =
+                    TensorBatch::new(batch.expect("a batch"), &schema, options, &device).expect("a right batch");
                 let step = step_gradients(&model, batch, Mode::Eval, world).expect("a step");
                 let gradients = step.of_model(&model).expect("the gradients of this model");
                 model = optimizer.step(0.01, model, gradients);

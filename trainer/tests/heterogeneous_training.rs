@@ -3,7 +3,6 @@
 use crate::scoring::scoring;
 use crate::support;
 
-use edgecut_testing::assert_has;
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors, SamplerConfig};
@@ -12,6 +11,7 @@ use edgecut_gnn::ops::AttentionVersion;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, META_FILE};
 use edgecut_partition::Method;
+use edgecut_testing::assert_has;
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, RgcnSettings, SageSettings};
 use edgecut_trainer::{
     EpochReport, FitConfig, Fitted, NodePrediction, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError,

@@ -264,8 +264,8 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edgecut_testing::assert_has;
     use crate::secure::protection::Protection;
+    use edgecut_testing::assert_has;
 
     fn addr(last: u8, port: u16) -> SocketAddr {
         ([10, 0, 0, last], port).into()

@@ -384,10 +384,10 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
-    use edgecut_testing::assert_has;
     use crate::handshake::tests::secure_pair;
     use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
     use crate::secure::protection::Protection;
+    use edgecut_testing::assert_has;
 
     #[test]
     fn a_roster_is_checked() {

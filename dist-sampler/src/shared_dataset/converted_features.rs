@@ -112,9 +112,9 @@ fn invalid(error: GraphError) -> SampleError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edgecut_testing::assert_has;
     use edgecut_graph::FeatureDtype;
     use edgecut_graph::readers::{FakeOptions, fake_hetero};
+    use edgecut_testing::assert_has;
 
     #[test]
     fn processes_of_a_machine_share_the_converted_features() {

@@ -57,8 +57,8 @@ pub(crate) fn plan_feature_dtypes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edgecut_testing::assert_has;
     use crate::readers::{FakeOptions, fake_hetero};
+    use edgecut_testing::assert_has;
 
     #[test]
     fn types_without_features_cannot_be_named() {

@@ -144,9 +144,9 @@ fn compare_checksum(path: &Path, found: &str, expected: &FileMeta) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edgecut_testing::assert_has;
     use crate::part_writer::write_one_part;
     use crate::readers::{FakeOptions, fake};
+    use edgecut_testing::assert_has;
 
     #[test]
     fn only_files_with_their_size_and_checksum_are_opened() {

@@ -92,9 +92,9 @@ fn read_file(path: &Path, nodes: &NodeData, num_parts: u32) -> Result<Vec<u32>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edgecut_testing::assert_has;
     use crate::npy::write_npy;
     use crate::readers::{FakeOptions, fake_hetero};
+    use edgecut_testing::assert_has;
 
     fn nodes(name: &str, num_nodes: usize) -> NodeData {
         let mut dataset = fake_hetero(&FakeOptions { avg_num_nodes: 4, ..FakeOptions::default() }).unwrap();

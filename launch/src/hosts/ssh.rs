@@ -305,8 +305,8 @@ fn remedy(said: &str, target: &Target) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edgecut_testing::assert_has;
     use crate::timeouts::HEARTBEAT_TIMEOUT;
+    use edgecut_testing::assert_has;
 
     fn target() -> Target {
         Target {

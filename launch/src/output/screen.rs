@@ -222,8 +222,8 @@ fn is_log(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edgecut_testing::assert_has;
     use edgecut_output::testing::ForeignEntries;
+    use edgecut_testing::assert_has;
 
     /// Returns the names of logs in a folder.
     fn logs(dir: &Path) -> Vec<String> {

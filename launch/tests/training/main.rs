@@ -227,7 +227,8 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
 
     // A job that restarts after a rank was killed completes.
     let again = ["--max-restarts", "2"];
-    let few = [&again[..], &ready.flags("node"), &TRAIN_FLAGS, &["--num-epochs", "400", "--eval-every", "100"]].concat();
+    let few =
+        [&again[..], &ready.flags("node"), &TRAIN_FLAGS, &["--num-epochs", "400", "--eval-every", "100"]].concat();
     let job = lab.spawn(&few);
     job.wait_for("epoch 1/", 1);
     kill(rank(lab, 4));

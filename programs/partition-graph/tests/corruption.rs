@@ -2,9 +2,9 @@
 
 use crate::graphs;
 
-use edgecut_testing::assert_has;
 use edgecut_graph::{DiskPartId, EdgeTypeId, HotnessRule, META_FILE, Meta, Part, Split, checksum, write_npy};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
+use edgecut_testing::assert_has;
 use graphs::rich;
 use half::f16;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::table_files::{Folder, contents, with};
-use edgecut_testing::{assert_has, succeeded};
 use arrow_array::{ArrayRef, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, EdgeTypeId, Meta, Part};
+use edgecut_testing::{assert_has, succeeded};
 use parquet::basic::Compression;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Configurations with each key of `gconstruct-v0.1`, each of which is accepted, or refused for a reason.
 
 use crate::table_files::Folder;
-use edgecut_testing::assert_has;
 use edgecut_tables::{TableError, TableGraph, TableOptions, Unsupported, read_tables};
+use edgecut_testing::assert_has;
 use serde_json::{Value, json};
 
 /// Values at JSON pointers of a configuration, and what comes of it: the numbers of features per node or edge, of classes or
@@ -215,7 +215,10 @@ fn all_keys_that_are_refused_are_told_at_once() {
         "/nodes/0/features",
         json!([{"feature_col": "x", "feature_name": "train_mask"}, {"feature_col": "x", "transform": {"name": "tabular"}}]),
     );
-    assert_has(read(&folder, &conf, Unsupported::Error).expect_err("an error").to_string(), &["2 keys cannot be used", "masks as features", "tabular"]);
+    assert_has(
+        read(&folder, &conf, Unsupported::Error).expect_err("an error").to_string(),
+        &["2 keys cannot be used", "masks as features", "tabular"],
+    );
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Parts that earlier versions have written are read, and the same datasets still give the same arrays.
 
 use crate::graphs::contents;
-use edgecut_testing::succeeded;
 use edgecut_graph::{
     DiskPartId, EdgeTypeId, FeatureDtype, GivenNegatives, GlobalNodeId, HotnessRule, META_FILE, Meta, NodeTypeId, Part,
     Split,
 };
 use edgecut_partition::verify;
+use edgecut_testing::succeeded;
 use half::f16;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,8 +3,8 @@
 
 use crate::table_files;
 
-use edgecut_testing::assert_has;
 use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, ListArray, StringArray, types::Float64Type};
+use edgecut_testing::assert_has;
 use parquet::basic::Compression;
 use std::sync::Arc;
 use table_files::Folder;

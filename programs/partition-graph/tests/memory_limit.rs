@@ -5,7 +5,7 @@ use crate::graphs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_partition::verify;
-use edgecut_testing::{assert_has, Need, Process, skip};
+use edgecut_testing::{Need, Process, assert_has, skip};
 use graphs::{contents, json_of, names, text};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write as _;
@@ -103,7 +103,10 @@ fn metis_is_replaced_if_it_does_not_fit_unless_it_was_chosen() {
     assert_eq!(made["provenance"]["method"], "ldg");
     assert!(contents(Path::new(&out)) == large.expected("ldg"));
     let output = large.program(&["--output-dir", "x", "--memory-limit", &limit, "--method", "metis"]).output().unwrap();
-    assert_has(text(&output.stderr), &["error: METIS takes about ", "more than --memory-limit 56MiB", "use --method semi-external or --method ldg"]);
+    assert_has(
+        text(&output.stderr),
+        &["error: METIS takes about ", "more than --memory-limit 56MiB", "use --method semi-external or --method ldg"],
+    );
     assert!(!Path::new("x").exists());
     // A limit that METIS fits into, and a method that was chosen. The graph has too many edges for METIS alone.
     for (flags, method) in [(&[][..], "metis"), (&["--method", "semi-external"][..], "semi-external")] {

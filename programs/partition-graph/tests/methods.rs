@@ -2,9 +2,9 @@
 
 use crate::graphs;
 
-use edgecut_testing::assert_has;
 use edgecut_graph::{Dataset, EdgeData, NodeTypeId, Splits};
 use edgecut_partition::{Balance, Balances, Method, PartitionError, PartitionOptions, assign, partition};
+use edgecut_testing::assert_has;
 use graphs::{METHODS, bare, bare_nodes, two_cliques};
 use std::sync::OnceLock;
 

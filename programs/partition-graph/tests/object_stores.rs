@@ -2,7 +2,7 @@
 //! named without credentials.
 
 use crate::graphs::{contents, text};
-use edgecut_testing::{succeeded, assert_has, BUCKET, Process, S3Server};
+use edgecut_testing::{BUCKET, Process, S3Server, assert_has, succeeded};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -149,7 +149,10 @@ fn tables_and_parts_in_a_store_are_those_of_files() {
     let kept: Vec<String> = crate::graphs::names(&cache);
     assert!(kept.iter().all(|name| !name.ends_with("+out")), "{kept:?}");
     // Existing parts are replaced on request only, and what does not belong to them stays.
-    assert_has(error_of(&shop.partition(&url("shop/graph.json"), &parts, &[]), 1), &[&format!("{parts} holds parts: choose another --output-dir, or add --overwrite")]);
+    assert_has(
+        error_of(&shop.partition(&url("shop/graph.json"), &parts, &[]), 1),
+        &[&format!("{parts} holds parts: choose another --output-dir, or add --overwrite")],
+    );
     shop.server.put("parts/0/part_7/nodes/user/labels.npy", b"1");
     for name in ["notes.txt", "part_7/notes.txt"] {
         shop.server.put(&format!("parts/0/{name}"), b"mine");
@@ -184,7 +187,10 @@ fn foreign_objects_stay() {
     for refused in
         [shop.partition(&url("shop/graph.json"), &url("data"), &[]), shop.run(&["upload", local, &url("data")])]
     {
-        assert_has(error_of(&refused, 1), &[&format!("{} is not empty, it has part_0/keep.csv: choose another", url("data"))]);
+        assert_has(
+            error_of(&refused, 1),
+            &[&format!("{} is not empty, it has part_0/keep.csv: choose another", url("data"))],
+        );
         assert_eq!(shop.objects("data"), before);
     }
     shop.succeeds(&["upload", local, &url("data"), "--overwrite"]);

@@ -2,12 +2,12 @@
 
 use crate::graphs;
 
-use edgecut_testing::assert_has;
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Meta};
 use edgecut_partition::{
     Assignment, PartitionError, PartitionOptions, Phase, Progress, assign, partition, partition_loaded, verify,
     write_parts,
 };
+use edgecut_testing::assert_has;
 use graphs::{bare, contents, names, rich};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -2,8 +2,8 @@
 
 use crate::graphs::json_of;
 use crate::table_files::{Folder, one_type};
-use edgecut_testing::succeeded;
 use edgecut_graph::write_npy;
+use edgecut_testing::succeeded;
 use serde_json::{Value, json};
 use std::process::Command;
 

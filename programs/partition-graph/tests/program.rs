@@ -277,7 +277,8 @@ fn the_latest_edges_are_held_out_with_their_times() {
 fn partitions_a_generated_graph_and_describes_it() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
-    let output = succeeded(run(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "3", "--to-undirected", "--json"]));
+    let output =
+        succeeded(run(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "3", "--to-undirected", "--json"]));
     let made: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(made["provenance"]["to_undirected"], true);
     assert_eq!(made["num_parts"], 3);

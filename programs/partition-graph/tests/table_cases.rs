@@ -3,8 +3,8 @@
 use crate::table_files::{Folder, arrays, contents};
 use crate::table_transforms::{TRANSFORMED, features};
 use crate::tables::{write_parquet, write_splits};
-use edgecut_testing::{assert_has, succeeded};
 use edgecut_graph::{DiskPartId, Part, map_npy};
+use edgecut_testing::{assert_has, succeeded};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::process::Command;
@@ -227,5 +227,8 @@ fn several_tables_of_a_type_have_its_columns() {
         (&json!(true), &json!(true))
     );
     folder.write("more.csv", "x,y,t\n1,4,7\n2,5,8\n");
-    assert_has(folder.fails(&[]), &["more.csv: the table nodes[1] has 2 rows, but an earlier table of the same type has 3"]);
+    assert_has(
+        folder.fails(&[]),
+        &["more.csv: the table nodes[1] has 2 rows, but an earlier table of the same type has 3"],
+    );
 }

@@ -1,9 +1,9 @@
 //! Features of tables: replaced missing values, dates and all transforms, in CSV and Parquet, in one and in several parts.
 
 use crate::table_files::{Folder, arrays, one_type, values_of_nodes, with};
-use edgecut_testing::assert_has;
 use arrow_array::builder::{Float64Builder, ListBuilder};
 use arrow_array::{ArrayRef, Float64Array, StringArray, TimestampMicrosecondArray};
+use edgecut_testing::assert_has;
 use parquet::basic::Compression;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -182,7 +182,10 @@ fn replacements_are_those_of_the_transforms_of_other_parts() {
         let mut other = features[0].clone();
         other["impute"] = impute.clone();
         other["indicator"] = json!(!impute.is_null());
-        assert_has(folder.with(&conf(&[other], "n.csv")).fails(&flags), &["x (z_score, impute mean with an indicator)"]);
+        assert_has(
+            folder.with(&conf(&[other], "n.csv")).fails(&flags),
+            &["x (z_score, impute mean with an indicator)"],
+        );
     }
     // Files that are damaged are refused.
     let saved = std::fs::read_to_string(transforms.join("transforms.json")).unwrap();
@@ -246,9 +249,8 @@ fn texts_become_shares_and_hashes() {
     let buckets = feature("color", json!({"name": "hash_buckets", "buckets": 64}));
     let ngrams = feature("note", json!({"name": "hash_ngrams", "buckets": 512}));
     let mut found = features(&folder, "several", &[on_all, buckets, ngrams]);
-    let [of_all, hashes] = [1, 64].map(|width| {
-        found.iter_mut().map(|row| row.drain(..width).collect()).collect::<Vec<Vec<f32>>>()
-    });
+    let [of_all, hashes] =
+        [1, 64].map(|width| found.iter_mut().map(|row| row.drain(..width).collect()).collect::<Vec<Vec<f32>>>());
     let sixth = 1.0 / 6.0;
     assert_near("all", &of_all, &[&[third], &[sixth], &[0.0], &[third], &[sixth], &[sixth]]);
     let sums: Vec<f32> = hashes.iter().map(|row| row.iter().sum()).collect();
@@ -271,8 +273,7 @@ fn lists_of_other_lengths_are_cut_or_filled() {
         vec![("id", Arc::new(StringArray::from(vec!["a", "b", "c", "d"]))), ("v", Arc::new(lists.finish()))];
     folder.write_parquet("n.parquet", Compression::SNAPPY, columns);
     folder.write("n.csv", "id,v\na,\"[1, 2, 3]\"\nb,[4]\nc,[]\nd,\n").write("e.csv", "s,d\na,b\n");
-    let conf =
-        |file: &str, feature: Value| one_type(&json!({"files": file, "features": [feature]}), &json!({}));
+    let conf = |file: &str, feature: Value| one_type(&json!({"files": file, "features": [feature]}), &json!({}));
     for file in ["n.csv", "n.parquet"] {
         let out = format!("parts of {file}");
         let feature = json!({"feature_col": "v", "length": 2, "impute": "mean", "indicator": true});
@@ -283,5 +284,8 @@ fn lists_of_other_lengths_are_cut_or_filled() {
         assert_has(error, &["row 2: column v: it has 1 numbers, but earlier rows have 3; length of no-op"]);
     }
     let feature = json!({"feature_col": "v", "length": 2, "truncate_dim": 2});
-    assert_has(folder.with(&conf("n.csv", feature)).fails(&[]), &["nodes[0].features[0].truncate_dim: length cuts vectors already"]);
+    assert_has(
+        folder.with(&conf("n.csv", feature)).fails(&[]),
+        &["nodes[0].features[0].truncate_dim: length cuts vectors already"],
+    );
 }

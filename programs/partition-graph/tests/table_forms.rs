@@ -2,13 +2,13 @@
 //! rows, and names that match nothing.
 
 use crate::table_files::{Folder, arrays, one_type, values_of_nodes, with};
-use edgecut_testing::assert_has;
 use arrow_array::types::Int16Type;
 use arrow_array::{
     ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array, Int16Array,
     Int64Array, StringArray, UInt8Array,
 };
 use edgecut_graph::Meta;
+use edgecut_testing::assert_has;
 use parquet::basic::Compression;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -96,7 +96,10 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
     }
     // Whole numbers that were written as floats are texts in CSV.
     folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n").write("e.csv", "s,d\n7.0,8\n");
-    assert_has(folder.with(&conf("csv")).fails(&[]), &["there is no n with the id 7.0, but one with the id 7", "Int64"]);
+    assert_has(
+        folder.with(&conf("csv")).fails(&[]),
+        &["there is no n with the id 7.0, but one with the id 7", "Int64"],
+    );
 }
 
 /// Returns a configuration of edges with the given keys.
@@ -170,7 +173,8 @@ fn a_default_partition_is_missing_also_if_empty_texts_are_values() {
     folder.write("n/city=__HIVE_DEFAULT_PARTITION__/part-0.csv", "id\nc\n").write("e.csv", "s,d\na,b\n");
     let feature = json!({"feature_col": "city", "transform": {"name": "to_categorical"}});
     let node = json!({"node_type": "n", "node_id_col": "id", "files": "n", "na_values": ["NA"], "features": [feature]});
-    let (_, stderr) = folder.with(&json!({"nodes": [node], "edges": [edges(&json!({"files": "e.csv"}))]})).made("out", &[]);
+    let (_, stderr) =
+        folder.with(&json!({"nodes": [node], "edges": [edges(&json!({"files": "e.csv"}))]})).made("out", &[]);
     assert_eq!(values_of_nodes::<f32>(&folder, "out", "features.npy"), [[1.0], [1.0], [0.0]]);
     assert!(stderr.contains("nodes[0], column city: 1 of 3 values are missing (1 null)"), "{stderr}");
 }

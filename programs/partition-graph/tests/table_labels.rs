@@ -2,10 +2,10 @@
 
 use crate::table_files::{Folder, arrays, one_type};
 use crate::tables::feature;
-use edgecut_testing::assert_has;
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, EdgeTypeId, Part, Split, map_npy};
+use edgecut_testing::assert_has;
 use parquet::basic::Compression;
 use serde_json::{Value, json};
 use std::fmt::Write as _;

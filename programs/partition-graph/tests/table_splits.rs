@@ -2,9 +2,9 @@
 
 use crate::graphs::json_of;
 use crate::table_files::{Folder, one_type, with};
-use edgecut_testing::{assert_has, succeeded};
 use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, EdgeTypeId, Meta, Part, Split, map_npy, write_npy};
+use edgecut_testing::{assert_has, succeeded};
 use parquet::basic::Compression;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

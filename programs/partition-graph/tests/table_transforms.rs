@@ -3,8 +3,8 @@
 use crate::corruption::edit_meta;
 use crate::table_cases::features_of_part;
 use crate::table_files::{Folder, arrays, contents};
-use edgecut_testing::{assert_has, succeeded};
 use edgecut_graph::map_npy;
+use edgecut_testing::{assert_has, succeeded};
 use serde_json::{Value, json};
 
 /// Returns the features of all nodes of the first type, in the order of the original ids.

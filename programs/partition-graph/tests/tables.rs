@@ -2,11 +2,11 @@
 
 use crate::table_files::{Folder, arrays, contents};
 use crate::table_labels::rows_of;
-use edgecut_testing::succeeded;
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, Meta, NodeTypeId, Part, map_npy, write_npy};
+use edgecut_testing::succeeded;
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;

@@ -4,9 +4,9 @@
 use crate::table_files::{Folder, contents, one_type};
 use crate::update_rules::fails;
 use crate::updates::{assert_like_all, partition, partition_as, program, update, updated, write_assignment};
-use edgecut_testing::succeeded;
 use edgecut_graph::Meta;
 use edgecut_graph::rng::CounterRng;
+use edgecut_testing::succeeded;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;

@@ -4,9 +4,9 @@
 use crate::corruption::edit_meta;
 use crate::table_files::{Folder, arrays, contents, one_type};
 use crate::updates::{edges_conf, partition, program, update, updated};
-use edgecut_testing::assert_has;
 use edgecut_graph::{DiskPartId, Meta, Part, checksum};
 use edgecut_tables::IdMaps;
+use edgecut_testing::assert_has;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -183,7 +183,10 @@ fn another_column_than_the_label_of_the_parts_is_an_error() {
 fn only_updates_remove_rows() {
     let (folder, mut conf) = small_parts(&[]);
     conf["removed_nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id"}]);
-    assert_has(folder.with(&conf).fails(&[]), &["removed_nodes: only `partition-graph update` removes nodes and edges"]);
+    assert_has(
+        folder.with(&conf).fails(&[]),
+        &["removed_nodes: only `partition-graph update` removes nodes and edges"],
+    );
 }
 
 #[test]

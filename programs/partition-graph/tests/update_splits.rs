@@ -5,8 +5,8 @@ use crate::corruption::edit_meta;
 use crate::table_files::{Folder, arrays, contents, with};
 use crate::update_rules::{fails, ids, open, said, small_parts};
 use crate::updates::{edges_conf, partition, partition_as, updated, write_assignment};
-use edgecut_testing::assert_has;
 use edgecut_graph::{Meta, NodeTypeId, Split, TRANSFORMS_FILE, checksum};
+use edgecut_testing::assert_has;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -200,7 +200,10 @@ fn split_files_of_an_update_may_list_what_the_parts_have() {
                         "weight_col": "w", "labels": [{"task_type": "link_prediction",
                                                        "custom_split_filenames": {"test": "edges.json"}}]}]);
     folder.write("e.csv", "s,d,w\na,c,1\n").write("edges.json", "[\"a\", \"b\"]\n");
-    assert_has(fails(&folder, &json!({"edges": edges})), &["no edge of this update joins these nodes; edges of the parts stay in their split"]);
+    assert_has(
+        fails(&folder, &json!({"edges": edges})),
+        &["no edge of this update joins these nodes; edges of the parts stay in their split"],
+    );
 }
 
 #[test]
@@ -360,7 +363,10 @@ fn another_rule_than_that_of_the_parts_is_an_error() {
     }
     // Times of another unit have another meaning.
     folder.write("n.csv", "id,y,t\nn61,1,2020-01-31\n").write("e.csv", "s,d,t\n");
-    assert_has(fails(&folder, &conf_of_rules(&json!({}), None)), &["split_by: its times are in nanoseconds since 1970, but the parts were divided by times in plain"]);
+    assert_has(
+        fails(&folder, &conf_of_rules(&json!({}), None)),
+        &["split_by: its times are in nanoseconds since 1970, but the parts were divided by times in plain"],
+    );
 }
 
 #[test]

@@ -2,11 +2,11 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::table_files::{Folder, contents};
-use edgecut_testing::{assert_has, succeeded};
 use arrow_array::{ArrayRef, Float64Array, StringArray};
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{EdgeTypeMeta, Meta, TypeDigests};
 use edgecut_partition::Balances;
+use edgecut_testing::{assert_has, succeeded};
 use parquet::basic::Compression;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

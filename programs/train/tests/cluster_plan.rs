@@ -1,7 +1,7 @@
 //! Plans of clusters, measured by real processes.
 
-use crate::programs::*;
 use crate::programs;
+use crate::programs::*;
 
 use serde_json::Value;
 use std::process::Command;

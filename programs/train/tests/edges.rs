@@ -4,7 +4,7 @@ use crate::predict_tables::partition_tables_as;
 use crate::programs::*;
 
 use edgecut_graph::Dataset;
-use edgecut_testing::{free_port, assert_has};
+use edgecut_testing::{assert_has, free_port};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use std::path::Path;

@@ -192,7 +192,10 @@ fn wrong_flags_and_too_many_processes_are_refused() {
     let files = Files::new();
     let output = files.train(4, &["--split", "0.1,0.1,0.8"]);
     assert_refused(&output, 1, &["training graphs for 4 processes: start at most as many"]);
-    assert_has(files.why(&["--max-nodes", "2"]), &[" has 3 nodes, the most of all, but a batch may have 2: raise --max-nodes to at least 3"]);
+    assert_has(
+        files.why(&["--max-nodes", "2"]),
+        &[" has 3 nodes, the most of all, but a batch may have 2: raise --max-nodes to at least 3"],
+    );
     for flags in [
         &["--folds", "3", "--save-model", "model.safetensors"][..],
         &["--split", "0.5,0.5"],

@@ -2,7 +2,7 @@
 
 use crate::programs::*;
 
-use edgecut_testing::{assert_has, Need, free_port, skip};
+use edgecut_testing::{Need, assert_has, free_port, skip};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -3,9 +3,9 @@
 
 use crate::programs::*;
 
-use edgecut_testing::assert_has;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
+use edgecut_testing::assert_has;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::Path;

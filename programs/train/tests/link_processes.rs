@@ -1,7 +1,7 @@
 //! Tests of `train link` with real processes and real sockets, including invalid flags.
 
-use crate::programs::*;
 use crate::programs;
+use crate::programs::*;
 
 use crate::predict_links::purchases;
 use crate::predict_tables::{NUM_USERS, partition_tables, partition_tables_with, user, write_tables_of};
@@ -446,7 +446,10 @@ fn a_saved_model_is_evaluated_on_the_edge_types_that_it_was_trained_to_predict()
         assert_error(&link(&both.path, 1, &[&load[..], flags].concat()), &[why]);
     }
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "3", "--edge-type"];
-    assert_error(&predict(&both.path, &model, &out, &[&top[..], &["of"]].concat()), &["--edge-type item__of__user: the model", "predict user__buys__item"]);
+    assert_error(
+        &predict(&both.path, &model, &out, &[&top[..], &["of"]].concat()),
+        &["--edge-type item__of__user: the model", "predict user__buys__item"],
+    );
     succeeded(predict(&both.path, &model, &out, &[&top[..], &["buys"]].concat()));
     // A dot product has no vector of the edge type.
     let training = ["--model", "embedding", "--num-epochs", "1", "--edge-types", "buys", "--save-model", text(&model)];

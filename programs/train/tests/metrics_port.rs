@@ -3,7 +3,7 @@
 use crate::programs::*;
 
 use crate::report_in_browser::browse;
-use edgecut_testing::{free_ports, assert_has};
+use edgecut_testing::{assert_has, free_ports};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::TcpStream;

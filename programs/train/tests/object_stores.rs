@@ -5,7 +5,7 @@ use crate::edges::payment_parts;
 use crate::predict_tables::{NUM_USERS, partition_tables, user, write_tables_of};
 use crate::programs::*;
 
-use edgecut_testing::{assert_has, BUCKET, S3Server, free_port};
+use edgecut_testing::{BUCKET, S3Server, assert_has, free_port};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,8 +1,8 @@
 //! Predictions and embeddings of nodes, from real processes: the same for any partitioning and number of processes, equal
 //! to an evaluation with all neighbors, and complete or absent.
 
-use crate::programs::*;
 use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, Features, NodeTypeId, Part, Split, map_npy, write_npy};
@@ -611,7 +611,10 @@ fn models_of_times_of_edges_do_not_depend_on_the_partitioning() {
         }
         let none = folder.join("none");
         for more in [&["--time-attr", "none"][..], &["--time-attr", "node_time"], &["--output", "embedding"]] {
-            assert_error(&predict(&two.path, &model, &none, more), &["the model reads the time between each edge and its seed (--time-encoding)"]);
+            assert_error(
+                &predict(&two.path, &model, &none, more),
+                &["the model reads the time between each edge and its seed (--time-encoding)"],
+            );
         }
         let load = ["--load-model", model.to_str().expect("a path"), "--time-encoding", "5"];
         let error = error_of(&programs::train_or_evaluate(programs::node(&three.path).args(load)));

@@ -2,15 +2,15 @@
 //! with brute force over the embeddings that the program writes.
 
 use crate::plain_scores::plain_score;
-use crate::programs::*;
 use crate::programs;
+use crate::programs::*;
 
-use edgecut_testing::assert_has;
 use edgecut_gnn::nn::DecoderKind;
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{
     Dataset, DiskPartId, EdgeData, EdgeTypeId, HoldOut, Meta, NodeData, NodeTypeId, Part, map_npy, write_npy,
 };
+use edgecut_testing::assert_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use safetensors::SafeTensors;

@@ -1,8 +1,8 @@
 //! Predictions from parts of tables: rows with the ids and classes of the tables in every layout and format, nodes named
 //! by these ids, and models of other tables.
 
-use crate::programs::*;
 use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::{Dataset, HoldOut, map_npy, write_npy};

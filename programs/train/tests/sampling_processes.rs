@@ -1,7 +1,7 @@
 //! Tests of `train sample` with weights and times, with real processes.
 
-use crate::programs::*;
 use crate::programs;
+use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use std::path::PathBuf;

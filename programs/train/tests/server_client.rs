@@ -1,8 +1,8 @@
 //! Tests of `train --servers` with real processes, and servers in this process.
 
 use crate::link_processes::papers;
-use crate::programs::*;
 use crate::programs;
+use crate::programs::*;
 
 use edgecut_cluster::{ServiceConfig, ServiceListener};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};

@@ -2,9 +2,9 @@
 
 use crate::programs::*;
 
-use edgecut_testing::assert_has;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Split, TargetKind, Targets};
+use edgecut_testing::assert_has;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;

@@ -4,7 +4,7 @@ use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
-use edgecut_testing::{free_port, assert_has};
+use edgecut_testing::{assert_has, free_port};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -166,7 +166,8 @@ fn wrong_inputs_end_with_one_error() {
         let repeats = said.matches("(os error").count() > 1;
         if output.status.code() != status.parse().ok() || !is_named || !is_one || repeats {
             let code = output.status.code();
-            failures += &format!("{program} {arguments}\n  status {code:?}, expected {status} and {expected}:\n{said}\n");
+            failures +=
+                &format!("{program} {arguments}\n  status {code:?}, expected {status} and {expected}:\n{said}\n");
         }
     }
     assert!(failures.is_empty(), "{failures}");

@@ -54,9 +54,9 @@ fn object(value: Value) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use edgecut_testing::assert_has;
     use super::super::{NetworkConfig, Pooling, Readout};
     use edgecut_gnn::nn::{Aggregation, ConvKind, GcnSettings, GinSettings};
+    use edgecut_testing::assert_has;
 
     #[test]
     fn settings_of_earlier_versions_are_read() {

@@ -4,7 +4,6 @@
 use crate::embedding_rates::check_schedule;
 use crate::scoring::scoring;
 use crate::support::{Numbers, on_ranks, parts_of, write_parts};
-use edgecut_testing::assert_has;
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_cluster::ProcessGroup;
@@ -15,6 +14,7 @@ use edgecut_graph::{
     Targets,
 };
 use edgecut_partition::Method;
+use edgecut_testing::assert_has;
 use edgecut_trainer::edge::{EdgeOutputs, EdgePrediction, EdgePredictionConfig, EdgeTrainingConfig, predict_edges};
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::models::{ConvKind, NodeEmbedding, SageSettings, TargetEdges};
@@ -137,12 +137,7 @@ fn trained(graph: &Arc<DistGraph>, config: &EdgeTrainingConfig, world: &mut Proc
 type Rows = Vec<(u32, u32, Vec<f32>)>;
 
 /// Returns the outputs of the edges that a rank predicts.
-fn outputs(
-    graph: &Arc<DistGraph>,
-    world: &mut ProcessGroup,
-    trained: &Fitted,
-    request: &EdgePredictionConfig,
-) -> Rows {
+fn outputs(graph: &Arc<DistGraph>, world: &mut ProcessGroup, trained: &Fitted, request: &EdgePredictionConfig) -> Rows {
     let mut rows = Rows::new();
     let mut visit = |EdgeOutputs { src, dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
         let width = (outputs.len() / src.len().max(1)).max(1);
@@ -385,8 +380,7 @@ fn predictions_are_those_of_the_evaluation() {
     expected.sort_unstable();
     ends.sort_unstable();
     assert_eq!(ends, expected);
-    let best =
-        |row: &[f32]| (0..3).max_by(|&a, &b| row[a].total_cmp(&row[b])).expect("three outputs") as i64;
+    let best = |row: &[f32]| (0..3).max_by(|&a, &b| row[a].total_cmp(&row[b])).expect("three outputs") as i64;
     let is_alone =
         |edge: &&usize| expected.iter().filter(|ends| **ends == (pays.src[**edge], pays.dst[**edge])).count() == 1;
     let alone: Vec<usize> = test.iter().filter(is_alone).copied().collect();

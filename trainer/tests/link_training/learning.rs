@@ -2,7 +2,6 @@
 
 use super::{Cpu, Log, config, no_layers};
 use crate::support::{on_ranks, write_parts};
-use edgecut_testing::assert_has;
 use burn::backend::Autodiff;
 use edgecut_cluster::with_causes;
 use edgecut_dist_loader::NegativeDistribution;
@@ -11,6 +10,7 @@ use edgecut_gnn::nn::{Aggregation, DecoderKind, Decomposition, DistMult};
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
+use edgecut_testing::assert_has;
 use edgecut_trainer::link::{
     Bce, LinkEvaluation, LinkLoss, LinkMetric, LinkPrediction, LinkResult, LinkTrainingConfig, Softmax,
 };
@@ -74,7 +74,8 @@ fn learned(graph: &Dataset, ranks: usize, config: &LinkTrainingConfig) -> LinkRe
     let expected = LinkResult { best_epoch: 0, ..result.clone() };
     assert_eq!(again, expected, "the model that came back is the one that was tested");
     if config.edge_types.is_empty() {
-        let lists = graph.edge_types.iter().map(|edges| (edges.held_out.valid.src.len(), edges.held_out.test.src.len()));
+        let lists =
+            graph.edge_types.iter().map(|edges| (edges.held_out.valid.src.len(), edges.held_out.test.src.len()));
         let held_out = lists.fold((0, 0), |sums, list| (sums.0 + list.0 as u64, sums.1 + list.1 as u64));
         assert_eq!((result.valid.edges, result.test.edges), held_out, "each edge counts once");
     }

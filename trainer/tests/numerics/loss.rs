@@ -31,7 +31,8 @@ fn cross_entropy_equals_its_formula_with_weights_and_smoothing_and_without() {
             cross_entropy(logits.clone(), &labels)
         } else {
             let class_weights = ClassWeights::Given(weights.to_vec());
-            CrossEntropy { class_weights, label_smoothing: smoothing }.sum(logits.clone(), &Target::Classes(labels.clone()))
+            CrossEntropy { class_weights, label_smoothing: smoothing }
+                .sum(logits.clone(), &Target::Classes(labels.clone()))
         };
         let result = result.expect("labels that fit");
         let total_weight: f64 = labels.iter().map(|&label| weights[label as usize]).sum();

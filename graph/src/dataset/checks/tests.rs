@@ -1,6 +1,6 @@
-use edgecut_testing::assert_has;
 use super::*;
 use crate::{EdgeAttributes, HeldOutEdges, NodeTypeId};
+use edgecut_testing::assert_has;
 
 fn nodes(num_nodes: usize) -> NodeData {
     NodeData { name: crate::DEFAULT_NODE_TYPE.into(), num_nodes, ..NodeData::default() }

@@ -10,8 +10,8 @@ use edgecut_partition::Method;
 use edgecut_testing::succeeded;
 use half::f16;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Output;
 

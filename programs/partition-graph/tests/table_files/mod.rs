@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 pub(crate) use crate::graphs::contents;
-use edgecut_testing::succeeded;
 use arrow_array::{ArrayRef, RecordBatch};
 use edgecut_graph::{Meta, NpyElement, map_npy};
+use edgecut_testing::succeeded;
 use flate2::Compression as Level;
 use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;

@@ -1,13 +1,13 @@
 //! Values of tables: missing values, blank lines, shares, and times.
 
 use crate::table_files::{Folder, arrays, one_type, values_of_nodes};
-use edgecut_testing::assert_has;
 use arrow_array::types::{Date32Type, Date64Type, TimestampMillisecondType, TimestampSecondType};
 use arrow_array::{
     ArrayRef, Date32Array, Date64Array, Decimal128Array, Float32Array, Float64Array, Int64Array, PrimitiveArray,
     StringArray, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
 };
 use edgecut_graph::{Meta, TimeUnit, map_npy};
+use edgecut_testing::assert_has;
 use parquet::basic::Compression;
 use parquet::data_type::{Int64Type, Int96, Int96Type};
 use parquet::file::writer::SerializedFileWriter;
@@ -147,7 +147,8 @@ fn num_known(folder: &Folder, out: &str, file: &str, missing: &Value) -> u64 {
         "missing_values": [missing]}]});
     let mut known = Vec::new();
     for (form, of_nodes) in [("table", of_table), ("column", of_column)] {
-        let (made, _) = folder.with(&conf(of_nodes, json!({})).replace("n.csv", file)).made(&format!("{out}-{form}"), &[]);
+        let (made, _) =
+            folder.with(&conf(of_nodes, json!({})).replace("n.csv", file)).made(&format!("{out}-{form}"), &[]);
         known.push(made["node_types"][0]["split_sizes"][0].as_u64().unwrap());
     }
     assert_eq!(known[0], known[1], "{out}");
@@ -335,7 +336,10 @@ fn plain_integers_stay_and_do_not_mix_with_times() {
     let transforms = folder.path("plain");
     let flags = ["--transforms", transforms.to_str().unwrap()];
     write_times(&folder, days(), days());
-    assert_has(folder.fails(&flags), &["nodes[0] has nanoseconds since 1970, but the graph of transforms.json has plain"]);
+    assert_has(
+        folder.fails(&flags),
+        &["nodes[0] has nanoseconds since 1970, but the graph of transforms.json has plain"],
+    );
     write_times(&folder, plain(), plain());
     folder.made("again", &flags);
     // Transforms of the previous version do not have the unit.
@@ -416,7 +420,10 @@ fn times_that_do_not_fit_are_named() {
         ),
         ("%Y-%m-%d %H:%M:%S.%f", "nodes[0].time_col.format: %f counts nanoseconds: use %.f, without a point before it"),
     ] {
-        assert_has(folder.with(&conf(json!({"time_col": {"name": "t", "format": format}}), json!({}))).fails(&[]), &[why]);
+        assert_has(
+            folder.with(&conf(json!({"time_col": {"name": "t", "format": format}}), json!({}))).fails(&[]),
+            &[why],
+        );
     }
     folder.write("n.csv", "id,t\n0,2020-01-01\n1,soon\n").write("e.csv", "s,d\n0,1\n");
     folder.write("graph.json", conf(json!({"time_col": "t"}), json!({})));
@@ -441,7 +448,8 @@ fn texts_that_may_stand_for_missing_values_are_named() {
     }
     label["missing_values"] = json!(["?"]);
     feature["missing_values"] = json!(["Unknown"]);
-    let (made, stderr) = folder.with(&conf(json!({"labels": [label], "features": [feature]}), json!({}))).made("missing", &[]);
+    let (made, stderr) =
+        folder.with(&conf(json!({"labels": [label], "features": [feature]}), json!({}))).made("missing", &[]);
     assert_eq!(
         (&made["node_types"][0]["num_classes"], &made["node_types"][0]["split_sizes"]),
         (&json!(2), &json!([2, 0, 0]))

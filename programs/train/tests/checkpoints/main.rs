@@ -8,7 +8,7 @@ use crate::programs::*;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, Features};
 use edgecut_output::testing::ForeignEntries;
-use edgecut_testing::{free_port, assert_has};
+use edgecut_testing::{assert_has, free_port};
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Stdio};

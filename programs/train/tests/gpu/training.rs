@@ -1,6 +1,6 @@
 //! Complete training runs on a GPU, started as users start them.
 
-use edgecut_testing::{assert_has, Need, skip};
+use edgecut_testing::{Need, assert_has, skip};
 use std::process::{Command, Output};
 use std::time::Duration;
 
