@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A RUSTC_WRAPPER that compiles tests, as opposed to the libraries and programs that they test, without optimizations: the
-# compiler then takes a seventh of the time for some. As in a release, overflow is unchecked.
+# A RUSTC_WRAPPER that compiles tests, and crates with their unit tests, without optimizations: the compiler then takes a
+# seventh of the time for some. Other builds of libraries and programs are as before. Overflow is unchecked, as in a release.
 rustc=$1
 shift
 for argument; do

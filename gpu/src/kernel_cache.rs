@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use cubecl::config::cache::CacheConfig;
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
@@ -69,7 +69,7 @@ fn folder_name(program: &Path, gpu: &CudaGpu, compiler: (u32, u32)) -> io::Resul
     fs::read(program)?.hash(&mut hasher);
     gpu.name.hash(&mut hasher);
     // Locks hold within a machine, and folders may be shared by several.
-    fs::read("/proc/sys/kernel/hostname").unwrap_or_default().hash(&mut hasher);
+    host_name().hash(&mut hasher);
     let (major, minor) = gpu.compute_capability;
     Ok(format!("{:016x}-sm{major}{minor}-nvrtc{}.{}", hasher.finish(), compiler.0, compiler.1))
 }
@@ -89,20 +89,26 @@ fn lock_free_folder(folder: &Path) -> io::Result<Option<(PathBuf, File)>> {
     Ok(None)
 }
 
-/// Marks a folder of kernels as used now.
-fn mark_used(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    File::create(folder.join(MARK))?.set_modified(SystemTime::now())
+fn host_name() -> Vec<u8> {
+    fs::read("/proc/sys/kernel/hostname").unwrap_or_default()
 }
 
-/// Removes the folders of kernels below `all` that were not used for a long time. Folders without the mark, or with entries of
+/// Marks a folder of kernels as used now by this machine.
+fn mark_used(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    // Writing sets the time of the file. Another machine does not see the locks of this one.
+    fs::write(folder.join(MARK), host_name())
+}
+
+/// Removes the folders of kernels of this machine below `all` that were not used for a long time. Folders without the mark, or with entries of
 /// others, stay. What cannot be removed only takes space.
 fn remove_unused(all: &Path) {
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
         let folder = entry.path();
         let used = fs::metadata(folder.join(MARK)).and_then(|mark| mark.modified());
         let is_unused = used.is_ok_and(|used| used.elapsed().is_ok_and(|time| time > KEPT_UNUSED));
-        if is_unused && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        let is_own = fs::read(folder.join(MARK)).is_ok_and(|host| host == host_name());
+        if is_unused && is_own && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let _ = remove_kernels(&folder);
         }
     }
@@ -153,6 +159,8 @@ fn check_space(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     #[test]
@@ -173,7 +181,8 @@ mod tests {
         fs::create_dir(folder.join("0")).expect("a folder");
         fs::write(folder.join("0/kernel"), "code").expect("a kernel");
         let used = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
-        File::create(folder.join(MARK)).and_then(|mark| mark.set_modified(used)).expect("a time");
+        let mark = File::options().write(true).open(folder.join(MARK)).expect("the mark");
+        mark.set_modified(used).expect("a time");
         folder
     }
 

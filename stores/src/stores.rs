@@ -248,8 +248,8 @@ impl Stores {
     fn wait_for_mirror(&mut self, copies: &Copies, url: &StoreUrl) -> Result<(), StoreError> {
         let start = Instant::now();
         loop {
-            let lock = self.lock(copies, url)?;
             let snapshot = self.folder_if_any(url)?;
+            let lock = self.lock(copies, url)?;
             if copies.records(&snapshot.as_ref().map(Snapshot::state).unwrap_or_default()) {
                 return Ok(());
             }

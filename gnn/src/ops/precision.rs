@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// A float type in which a device multiplies numbers, or a GPU copies and stores features. Sums are always accumulated in
 /// `f32`.
 ///
-/// The CPU multiplies in `f32` and `bf16`. With AVX-512 BF16 instructions, products in `bf16` are faster; without them
-/// factors are rounded and multiplied in `f32`, which gives the same results except for the order of sums and for subnormal
+/// The CPU multiplies in `f32` and `bf16`. On AMD's CPUs with AVX-512 BF16 instructions, products in `bf16` are
+/// faster; on others, factors are rounded and multiplied in `f32`, which gives the same results except for the order of sums and for subnormal
 /// numbers (below 1.2e-38), which the instructions count as zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

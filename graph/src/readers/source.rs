@@ -232,7 +232,10 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys)
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
 fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
     for name in source.reverse_types.iter().flat_map(|(one, other)| [one, other]) {
-        check_edge_type(dataset, name)?;
+        // Types of reverse edges may be added later.
+        if !(source.add_reverse_edges && name.contains("rev_")) {
+            check_edge_type(dataset, name)?;
+        }
     }
     let settled = source.overlap.settle(&dataset.overlaps_with(&source.reverse_types), source.to_undirected);
     let SettledOverlaps { removes, warnings } =

@@ -47,8 +47,7 @@ fn graph() -> Dataset {
 }
 
 fn succeed(command: &mut Command) -> Output {
-    let output = succeeded(run(command));
-    output
+    succeeded(run(command))
 }
 
 /// Returns the fields of each epoch and of the result, without times.
