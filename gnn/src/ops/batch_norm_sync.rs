@@ -109,7 +109,7 @@ impl BatchNormSync {
         step.result()
     }
 
-    /// Adds the statistics of this rank's rows to those of the other ranks. Returns the number of the normalization
+    /// Sums the statistics of the rows over all ranks. Returns the number of the normalization
     /// in the step, and the statistics of the rows of all ranks.
     pub(crate) fn forward(&self, own: &RowStatistics) -> (usize, RowStatistics) {
         let mut step = self.step();

@@ -91,7 +91,7 @@ fn parameter<K: Backend>(values: &[f64], dtype: DType, device: &K::Device) -> Fl
 /// Also returns these statistics.
 ///
 /// In the backward pass, the gradient of `x` contains the part of the loss of other ranks that depends on the rows of
-/// this rank. The gradients of gamma and beta are those of this rank's rows.
+/// this rank. The gradients of gamma and beta come from this rank's rows.
 ///
 /// # Shapes
 /// - `x` and output: `[rows, channels]`, with another number of rows on each rank, which may be 0

@@ -299,7 +299,9 @@ fn every_malformed_table_has_its_error() {
     good().made("out", &[]);
     let mut failures = Vec::new();
     let lines: Vec<&str> = TEXTS.trim().lines().collect();
-    for [what, why] in lines.as_chunks::<2>().0 {
+    let (cases, rest) = lines.as_chunks::<2>();
+    assert!(rest.is_empty(), "{rest:?}");
+    for [what, why] in cases {
         let folder = good();
         replace(&folder, what);
         failures.extend(failure(&folder, what, why.trim()));

@@ -132,7 +132,7 @@ fn check(folder: &Folder, cases: &str, last: Value) -> Vec<Vec<f32>> {
     rest
 }
 
-/// Features of missing values. The values are those of NumPy's mean, median and std; the median of 1, 2, 4 and 4 is 3. The rows 0
+/// Features of missing values. The values follow from NumPy's mean, median and std; the median of 1, 2, 4 and 4 is 3. The rows 0
 /// to 2 train.
 const IMPUTED: &str = r#"
 mean {"feature_col": "x", "impute": "mean"} => 1; 2; 2.75; 4; 4; 2.75

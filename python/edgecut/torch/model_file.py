@@ -202,7 +202,7 @@ def _check_computes_the_same(model: torch.nn.Module) -> None:
 
 
 def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
-    # Networks have encoders by default, except those of earlier versions for one node type.
+    # Networks have encoders by default, but not for one node type in files of earlier versions.
     entries = {"encoders": "graph" in config, **config}
     made: Any = next((kind for kind in _KINDS if entries.get(kind.ENTRY)), ConvStack)
     return made(config, num_nodes, pyg_layers)

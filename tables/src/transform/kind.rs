@@ -25,7 +25,8 @@ pub(crate) trait Kind: Sized + Clone + Debug + Serialize {
         Input::Numbers { separator: None, length: None }
     }
 
-    /// Returns the statistics of no rows, or `None` if the transform needs none, not even the numbers per row.
+    /// Returns the statistics of no rows, or `None` if the transform needs none, not even the numbers per row. A kind with statistics
+    /// must override it.
     fn statistics(&self) -> Option<Self::Statistics> {
         None
     }

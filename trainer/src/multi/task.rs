@@ -102,7 +102,7 @@ impl<B: AutodiffGnnBackend> MultiTask<B> {
     }
 
     /// Returns the losses of the targets on this rank's seeds, as one loss. Its gradient, summed over all ranks, is the sum
-    /// of the gradients of the mean losses times their weights. The batches are those of each node type with targets; `None`
+    /// of the gradients of the mean losses times their weights. There is a batch per node type with targets; `None`
     /// without seeds.
     fn loss(
         &self,
