@@ -242,7 +242,7 @@ impl<B: AutodiffGnnBackend> Task<B, Network<B>> for MultiTask<B> {
             };
             of_types.push(Some(SeedsOfType { node_type, input, mode, known, num_seeds: target.num_seeds() }));
         }
-        // Known before the passes, because each target has a mean over all ranks. No collective may run within a turn.
+        // Known before the passes, because each target has a mean over all ranks. No collective of ranks that are threads may run within a turn.
         world.all_reduce(&mut own, ReduceOp::Sum)?;
         let turn = AutodiffTurn::take();
         let start = Instant::now();

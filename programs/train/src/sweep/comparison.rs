@@ -5,7 +5,7 @@ use crate::distinct::distinct;
 
 /// The flags that decide about the score itself: the measure, or the nodes, edges or graphs that are measured. Runs with
 /// different values of them measure different things.
-const OF_EVALUATION: [&str; 12] = [
+const OF_EVALUATION: [&str; 13] = [
     "dataset",
     "edge-type",
     "edge-types",
@@ -16,6 +16,7 @@ const OF_EVALUATION: [&str; 12] = [
     "positive-class",
     "protocol",
     "rank",
+    "split",
     "target",
     "target-positive-class",
 ];

@@ -41,7 +41,7 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     sweep_seed: u64,
     /// Folder for the metrics of each run: run-1.jsonl and so on, which `train report` reads. The same sweep continues in its
-    /// folder: complete runs are kept
+    /// folder: complete runs are kept, unless their flags or their parts have changed
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Remove the metrics of an earlier sweep from --out before the first run, also of the same one

@@ -20,7 +20,7 @@ use edgecut_cli::{message, result};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::NegativePairs;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{HoldOut, NodeTypeId, OverlapPolicy};
+use edgecut_graph::{HoldOut, NegativesMeta, NodeTypeId, OverlapPolicy};
 use edgecut_trainer::link::{
     LinkEvaluation, LinkMetric, LinkPrediction, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds,
     negative_pair_types, target_edge_types, undeclared_reverses,
@@ -184,8 +184,7 @@ impl TaskProgram for LinkTask {
         if args.run.output.load_model.is_some() {
             return Ok(None);
         }
-        choose_negatives(args, config, graph)?;
-        let mut lines = Vec::new();
+        let mut lines = Vec::from_iter(choose_negatives(args, config, graph)?);
         if config.without_validation {
             check_without_evaluation(args, config, graph)?;
             let num_epochs = config.training.fit.num_epochs;
@@ -243,7 +242,11 @@ impl TaskProgram for LinkTask {
         args.adopt_sampler(saved, None, &mut config.training, data, world)?;
         adopt_targets(saved, config, data, world)?;
         *config = config.for_evaluation(data.part().meta())?;
-        choose_negatives(args, config, data)?;
+        if let Some(note) = choose_negatives(args, config, data)?
+            && world.rank() == 0
+        {
+            message!("{note}");
+        }
         Ok(<B as Compiles<LinkPrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
 
@@ -386,16 +389,33 @@ fn adopt_targets(
     Ok(())
 }
 
-/// Chooses the negatives that the dataset gives, if it gives some and the flags do not name others.
+/// Chooses the negatives that the dataset gives, if it gives some and the flags do not name others. Returns a note if the job
+/// cannot rank them.
 fn choose_negatives(
     args: &TaskArgs<LinkTask>,
     config: &mut LinkTrainingConfig,
     graph: &DistGraph,
-) -> anyhow::Result<()> {
-    if !args.own.task.links.is_given("eval_negatives") && gives_negatives(config, graph)? {
-        config.eval_negatives = LinkEvaluation::Given;
+) -> anyhow::Result<Option<String>> {
+    if args.own.task.links.is_given("eval_negatives") || !gives_negatives(config, graph)? {
+        return Ok(None);
     }
-    Ok(())
+    if config.training.sampler.temporal.is_some() && shares_negatives(config, graph)? {
+        return Ok(Some(format!(
+            "note: the dataset gives negatives that all edges share, which have no time, so that an evaluation with --time-attr \
+             ranks edges among {} sampled destinations (--eval-negatives sets their number)",
+            config.eval_negatives
+        )));
+    }
+    config.eval_negatives = LinkEvaluation::Given;
+    Ok(None)
+}
+
+/// Returns true if all held-out edges of a type to evaluate share their negatives.
+fn shares_negatives(config: &LinkTrainingConfig, graph: &DistGraph) -> anyhow::Result<bool> {
+    let meta = graph.part().meta();
+    let edge_types = target_edge_types(meta, config)?;
+    let mut given = edge_types.iter().flat_map(|e| meta.edge_types[e.index()].negatives.iter().flatten());
+    Ok(given.any(|given| matches!(given, NegativesMeta::Shared(_))))
 }
 
 /// Returns true if the dataset gives negatives for all edge types to evaluate.
