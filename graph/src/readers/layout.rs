@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// Reads a dataset, and appends warnings for its user.
 type Read = fn(&DatasetSource, &Path, &mut Vec<String>) -> Result<Dataset, GraphError>;
 
+/// Reads the sizes of a dataset with a name from the headers of its files.
+type ReadShape = fn(&str, &Path) -> Result<GraphShape, GraphError>;
+
 /// A layout of the files of a dataset. A new layout is a module with its reader, and an entry of [`LAYOUTS`].
 pub(super) struct Layout {
     /// The description of the files, for errors.
@@ -27,7 +30,7 @@ pub(super) struct Layout {
     /// True if a dataset can have several split schemes.
     pub(super) has_split_schemes: bool,
     /// Reads the sizes of a dataset with a name from the headers of its files. A layout without it is read whole into memory.
-    pub(super) shape: Option<fn(&str, &Path) -> Result<GraphShape, GraphError>>,
+    pub(super) shape: Option<ReadShape>,
     /// Returns arrays that the reader does not take, which may be misspelled.
     pub(super) strays: fn(&Path) -> Result<Vec<PathBuf>, GraphError>,
     /// Returns a note on a dataset with a name.
