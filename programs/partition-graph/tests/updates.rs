@@ -516,7 +516,7 @@ fn new_nodes_go_to_the_part_of_their_neighbors() {
     let across: String = (0..20).map(|n| format!("{n},{}\n", 200 + n)).collect();
     folder.write("e.csv", format!("s,d\n{across}"));
     let output = update(&folder, "parts", "graph.json", &[]);
-    assert_has(String::from_utf8_lossy(&output.stdout).into_owned(), &["partition again: the cut is"]);
+    assert_has(String::from_utf8_lossy(&output.stdout), &["partition again: the cut is"]);
     let results = updated(&folder, "parts", "graph.json", &[]);
     assert_eq!(results["quality"]["updates"], 3);
 }

@@ -249,7 +249,7 @@ fn held_out_edges_are_removed_from_a_declared_reverse_type() {
         assert_eq!(cleaned.num_edges(), 800 - 2 * (valid + test));
         succeeded(link(&written_by(&cleaned, 2).path, 2, &on_parts));
         source.reverse_types = vec![("writes".into(), "written_bye".into())];
-        let error = load_with_warnings(&source).err().expect("no such type").to_string();
+        let error = load_with_warnings(&source).expect_err("no such type").to_string();
         assert!(error.contains("there is no edge type written_bye") && error.contains("written_by"), "{error}");
     }
     // At other times, the edges of the reverse type are other edges.
