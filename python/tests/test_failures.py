@@ -258,6 +258,7 @@ entries = {
     "Graph.world_size": [lambda: store.world_size],
     "Graph.num_parts": [lambda: graph.num_parts],
     "Graph.meta": [graph.meta],
+    "Graph.warnings": [graph.warnings],
     "Graph.close": [graph.close],
     "Graph.abort": [lambda: graph.abort("a reason")],
     "Graph.leave_at_exit": [lambda: graph.leave_at_exit(None)],

@@ -4,9 +4,10 @@ use edgecut_cluster::{Cluster, ServiceConfig};
 use edgecut_dist_sampler::{
     BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleSeeds, SamplerConfig, ServerList,
 };
+use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{DiskPartId, FeatureDtype, Features, META_FILE, Meta, NodeTypeId, Part, write_built_features};
-use edgecut_partition::{PartitionOptions, partition};
+use edgecut_graph::{DiskPartId, FeatureDtype, Features, Meta, NodeTypeId, Part, write_built_features};
+use edgecut_partition::{PartitionOptions, partition, partition_loaded_with};
 use edgecut_testing::{BUCKET, Process, S3Server, assert_has, free_ports, unplace};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -341,14 +342,16 @@ fn features_are_converted_on_all_servers_alike() {
     assert_has(edgecut_cluster::with_causes(&error), &["or their features in different types"]);
 }
 
-/// Describes the features of a part as built after it, as `partition-graph --defer-features` does.
-fn defer_features(parts: &Path) {
-    let path = parts.join(META_FILE);
-    let text = std::fs::read(&path).expect("META.json");
-    let mut meta: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
-    meta["node_types"][0]["has_deferred_features"] = true.into();
-    meta["files"].as_object_mut().expect("files").retain(|name, _| !name.ends_with("/features.npy"));
-    std::fs::write(&path, meta.to_string()).expect("META.json");
+/// Makes a part whose features are built after it, as `partition-graph --defer-features` does.
+fn part_without_features() -> Parts {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut graph = fake(&FakeOptions { avg_num_nodes: 2_000, ..FakeOptions::default() }).expect("a graph");
+    let features = graph.node_types[0].features.take().expect("features");
+    let deferred = [Some((features.dim(), FeatureDtype::F32))];
+    let extra = ExtraFiles { deferred_features: &deferred, ..ExtraFiles::default() };
+    let path = dir.path().join("parts");
+    partition_loaded_with(graph, None, &PartitionOptions::new(1), &path, &(), extra).expect("a part");
+    Parts { dir }
 }
 
 /// Builds features of equal values for the only part, as `partition-graph features` does.
@@ -363,8 +366,7 @@ fn build_features(parts: &Path, value: f32) {
 /// Features that are built after the parts are not in META.json, by which clients know the data of a server.
 #[test]
 fn a_server_that_restarts_with_other_features_is_refused_by_its_clients() {
-    let parts = Parts::new(1);
-    defer_features(&parts.path());
+    let parts = part_without_features();
     build_features(&parts.path(), 1.0);
     let ports = free_ports(2);
     let list = list_of(&ports[..1]);

@@ -191,7 +191,7 @@ fn contributions_add_up_to_the_scores_of_predictions() {
     let typed = typed_parts(2);
     let Scratch { folder, model, out } = scratch();
     // Nodes of both parts. An explanation with 200 steps is 200 evaluations and gradients.
-    let ids: Vec<i64> = (0..12).map(|at| at * 24).collect();
+    let ids: Vec<i64> = (0..24).map(|at| at * 12).collect();
     write_npy(&folder.join("nodes.npy"), &[ids.len()], &ids).expect("a list");
     let list = folder.text("nodes.npy");
     let of_parts = [

@@ -200,8 +200,9 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
         let output = start("node", &shop.path("changed"), &[flags, &stored].concat());
         assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
     }
-    let flags = ["--output", "table", "--new-embeddings", "zero"];
-    assert_error(&predict(&shop.path("parts"), &model, &shop.path("out"), &flags), &["--new-embeddings applies to"]);
+    let mut table = program();
+    table.args(["predict", "--output", "table", "--new-embeddings", "zero", "--load-model", text, "--out"]);
+    assert_error(&run(table.arg(shop.path("out"))), &["--new-embeddings applies to"]);
 }
 
 /// The number of people whose embeddings are trained, and the followers of people who come later. Two of these have no

@@ -59,11 +59,12 @@ fn nodes_learn_as_on_one_process() {
     assert_eq!(losses(one_layer(&one.path), 1, &["--sync-batch-norm"]), expected, "one process");
     for (parts, processes) in [(&one, 2), (&three, 3)] {
         let found = losses(one_layer(&parts.path), processes, &["--sync-batchnorm"]);
-        assert!(difference(&found, &expected) < 5e-4, "{processes}: {found:?}, {expected:?}");
+        eprintln!("D {}", difference(&found, &expected));
+        assert!(difference(&found, &expected) < 1e-4, "{processes}: {found:?}, {expected:?}");
         assert_eq!(losses(one_layer(&parts.path), processes, &["--sync-batch-norm"]), found, "a repetition");
     }
     let apart = losses(one_layer(&three.path), 3, &[]);
-    assert!(difference(&apart, &expected) > 1e-3, "{apart:?}, {expected:?}");
+    assert!(difference(&apart, &expected) > 4e-4, "{apart:?}, {expected:?}");
 }
 
 #[test]

@@ -246,8 +246,8 @@ fn typed_networks_learn_as_on_one_rank() {
         };
         let mut draws = Draws(4);
         let first = Batch::random(&mut draws, &schema, &[9, 7, 5]);
-        // The second rank lacks node types, and so some of the normalizations.
-        for counts in [[6, 4, 3], [6, 0, 3], [5, 0, 0], [0, 4, 3]] {
+        // The second rank lacks node types, and so some of the normalizations. Batches of rows have seeds.
+        for counts in [[6, 4, 3], [6, 0, 3], [5, 0, 0]] {
             let second = Batch::random(&mut draws, &schema, &counts);
             assert_like_one_rank(&config, [Some(&first), Some(&second)], &format!("{kind:?} {counts:?}"));
             assert_like_one_rank(&config, [Some(&second), Some(&first)], &format!("{kind:?} {counts:?}, exchanged"));
