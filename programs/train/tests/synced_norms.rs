@@ -59,7 +59,6 @@ fn nodes_learn_as_on_one_process() {
     assert_eq!(losses(one_layer(&one.path), 1, &["--sync-batch-norm"]), expected, "one process");
     for (parts, processes) in [(&one, 2), (&three, 3)] {
         let found = losses(one_layer(&parts.path), processes, &["--sync-batchnorm"]);
-        eprintln!("D {}", difference(&found, &expected));
         assert!(difference(&found, &expected) < 1e-4, "{processes}: {found:?}, {expected:?}");
         assert_eq!(losses(one_layer(&parts.path), processes, &["--sync-batch-norm"]), found, "a repetition");
     }
