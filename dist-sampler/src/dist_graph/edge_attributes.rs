@@ -1,14 +1,13 @@
 //! Attributes of sampled edges, fetched from their owners.
 
-use crate::arrays::bytes_of;
 use crate::config::node_fields::EdgeFields;
 use crate::dist_graph::DistGraph;
-use crate::dist_graph::part_request::PartRequest;
+use crate::dist_graph::part_request::{PartRequest, PieceSizes};
 use crate::error::SampleError;
-use crate::part::requests::{FetchEdgesRequest, Refusal};
+use crate::part::requests::FetchEdgesRequest;
+use crate::workers::ON_POOL;
 use bytes::Bytes;
 use edgecut_graph::{EdgeLabelKind, EdgeTypeId, FeatureDtype, GlobalNodeId};
-use futures::future::try_join_all;
 use std::sync::Arc;
 
 /// Attributes of edges, one row per edge in the order of the request. Attributes that were not requested are empty.
@@ -34,7 +33,6 @@ pub struct SampledEdgeAttributes {
 #[derive(Clone, Copy)]
 struct Shape {
     wanted: EdgeFields,
-    bytes_per_edge: usize,
     dim: usize,
     dtype: FeatureDtype,
     /// True if labels are wanted, and are classes.
@@ -76,30 +74,23 @@ impl DistGraph {
         let target_dim = labels.and_then(EdgeLabelKind::targets).map_or(0, |targets| targets.dim);
         let has_classes = labels.is_some() && target_dim == 0;
         let bytes_per_edge = wanted.bytes_per_edge(meta);
-        let shape = Shape { wanted, bytes_per_edge, dim, dtype: meta.feature_dtype, has_classes, target_dim };
-        let asked = self.by_owner(edge_type, destinations, positions);
-        // Limits both the request (two words per edge) and the reply to about `fetch_chunk_bytes`.
-        let piece = (self.config.fetch_chunk_bytes / shape.bytes_per_edge.max(2 * size_of::<u32>())).max(1);
-        let mut remote = Vec::new();
-        for (peer, asked) in self.peers.iter().zip(&asked) {
-            let Some(peer) = peer else { continue };
-            for (at, words) in asked.pieces(piece, 2) {
-                remote.push(async move {
-                    let expected = shape.bytes_per_edge * at.len();
-                    let request = FetchEdgesRequest { edge_type, wanted, edges: bytes_of(words.to_vec()) };
-                    let data = peer.ask(request, Some(expected)).await?;
-                    Ok::<_, SampleError>((at, data))
-                });
-            }
-        }
-        let own = part.id().index();
-        let request = FetchEdgesRequest { edge_type, wanted, edges: bytes_of(asked[own].words.clone()) };
-        let local = self.part.clone();
-        let gather = async {
-            let data = self.workers.run(move || local.fetch_edges(&request, usize::MAX)).await?;
-            data.map_err(Refusal::by_own_part)
+        let shape = Shape { wanted, dim, dtype: meta.feature_dtype, has_classes, target_dim };
+        let mut asked = self.by_owner(edge_type, destinations, positions);
+        let sizes = PieceSizes {
+            // Limits both the request (two words per edge) and the reply to about `fetch_chunk_bytes`.
+            max_items: (self.config.fetch_chunk_bytes / bytes_per_edge.max(2 * size_of::<u32>())).max(1),
+            words_per_item: 2,
+            reply_bytes: bytes_per_edge,
         };
-        let (mine, others) = futures::future::try_join(gather, try_join_all(remote)).await?;
+        let answers = self
+            .ask_owners(
+                &mut asked,
+                sizes,
+                |edges| FetchEdgesRequest { edge_type, wanted, edges },
+                |_, _| ON_POOL,
+                |part, request| part.fetch_edges(request, usize::MAX),
+            )
+            .await?;
         let count = destinations.len();
         let mut found = SampledEdgeAttributes {
             times: vec![0; if wanted.times { count } else { 0 }],
@@ -110,8 +101,7 @@ impl DistGraph {
             targets: vec![0.0; count * target_dim],
             target_dim,
         };
-        place(&mut found, shape, &asked[own].positions, &mine);
-        others.iter().for_each(|(at, data)| place(&mut found, shape, at, data));
+        answers.iter().for_each(|(at, data)| place(&mut found, shape, at, data));
         Ok(found)
     }
 

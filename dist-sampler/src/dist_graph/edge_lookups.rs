@@ -1,12 +1,12 @@
 //! Lookups of edges between pairs of nodes, answered by the owners of the destinations.
 
-use crate::arrays::bytes_of;
 use crate::dist_graph::DistGraph;
-use crate::dist_graph::part_request::PartRequest;
+use crate::dist_graph::part_request::{PartRequest, PieceSizes};
 use crate::error::SampleError;
-use crate::part::requests::{HasEdgesRequest, Refusal};
+use crate::part::local_part::LocalPart;
+use crate::part::requests::HasEdgesRequest;
+use crate::workers::ON_POOL;
 use edgecut_graph::{EdgeTypeId, GlobalNodeId};
-use futures::future::try_join_all;
 use std::sync::Arc;
 
 /// The most pairs in one request to a peer.
@@ -46,29 +46,19 @@ impl DistGraph {
             let owner = book.owner(GlobalNodeId(dst));
             asked[owner.index()].push(position, [dst - book.range(owner).start, src]);
         }
-        let own = part.id().index();
-        let piece = PAIRS_PIECE.min(self.config.max_message_bytes / (2 * size_of::<u32>())).max(1);
-        let mut remote = Vec::new();
-        for (peer, asked) in self.peers.iter().zip(&asked) {
-            let Some(peer) = peer else { continue };
-            for (positions, words) in asked.pieces(piece, 2) {
-                remote.push(async move {
-                    let request = HasEdgesRequest { edge_type, held_out, pairs: bytes_of(words.to_vec()) };
-                    let found = peer.ask(request, Some(positions.len())).await?;
-                    Ok::<_, SampleError>((positions, found))
-                });
-            }
-        }
-        let request = HasEdgesRequest { edge_type, held_out, pairs: bytes_of(asked[own].words.clone()) };
-        let local = self.part.clone();
-        let look = async {
-            let found = self.workers.run(move || local.has_edges(&request)).await?;
-            found.map_err(Refusal::by_own_part)
-        };
-        let (mine, others) = futures::future::try_join(look, try_join_all(remote)).await?;
+        let max_items = PAIRS_PIECE.min(self.config.max_message_bytes / (2 * size_of::<u32>())).max(1);
+        let sizes = PieceSizes { max_items, words_per_item: 2, reply_bytes: 1 };
+        let answers = self
+            .ask_owners(
+                &mut asked,
+                sizes,
+                |pairs| HasEdgesRequest { edge_type, held_out, pairs },
+                |_, _| ON_POOL,
+                LocalPart::has_edges,
+            )
+            .await?;
         let mut found = vec![false; pairs.len()];
-        let own_answer = std::iter::once((&asked[own].positions[..], mine));
-        for (positions, data) in own_answer.chain(others) {
+        for (positions, data) in answers {
             positions.iter().zip(&data[..]).for_each(|(&position, &is_edge)| found[position as usize] = is_edge == 1);
         }
         Ok(found)

@@ -2,16 +2,17 @@
 
 use crate::arrays::{bytes_of, ids_in};
 use crate::dist_graph::DistGraph;
-use crate::dist_graph::part_request::PartRequest;
+use crate::dist_graph::part_request::{PartRequest, PieceSizes};
 use crate::error::SampleError;
 use crate::part::directory::{OriginalsPage, Share, Shares, edges_into};
+use crate::part::local_part::LocalPart;
 use crate::part::requests::{FindRequest, LookUpBy, LookUpRequest, OriginalsRequest, Refusal};
 use crate::rpc::peer::Peer;
 use bytes::Bytes;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_graph::{NodeTypeId, PartitionId};
 use futures::StreamExt;
-use futures::future::{try_join, try_join_all};
+use futures::future::try_join_all;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -152,30 +153,20 @@ impl DistGraph {
         mut asked: Vec<PartRequest>,
         num_keys: usize,
     ) -> Result<Vec<u32>, SampleError> {
-        let own = self.part().id().index();
-        let mine = std::mem::take(&mut asked[own]);
-        let piece = KEYS_PIECE.min(self.config.max_message_bytes / size_of::<u32>() / by.words_per_key()).max(1);
-        let mut remote = Vec::new();
-        for (peer, asked) in self.peers.iter().zip(&asked) {
-            let Some(peer) = peer else { continue };
-            for (positions, words) in asked.pieces(piece, by.words_per_key()) {
-                remote.push(async move {
-                    let request = LookUpRequest { node_type, by, keys: bytes_of(words.to_vec()) };
-                    let found = peer.ask(request, Some(size_of_val(positions))).await?;
-                    Ok::<_, SampleError>((positions, found))
-                });
-            }
-        }
-        let request = LookUpRequest { node_type, by, keys: bytes_of(mine.words) };
-        let local = self.part.clone();
-        let lines = local.lines_of_look_up(&request);
-        let look = async {
-            let found = self.workers.run_sized(lines, move || local.look_up(&request)).await?;
-            found.map_err(Refusal::by_own_part)
-        };
-        let (mine_found, others) = try_join(look, try_join_all(remote)).await?;
+        let words_per_item = by.words_per_key();
+        let max_items = KEYS_PIECE.min(self.config.max_message_bytes / size_of::<u32>() / words_per_item).max(1);
+        let sizes = PieceSizes { max_items, words_per_item, reply_bytes: size_of::<u32>() };
+        let answers = self
+            .ask_owners(
+                &mut asked,
+                sizes,
+                |keys| LookUpRequest { node_type, by, keys },
+                LocalPart::lines_of_look_up,
+                LocalPart::look_up,
+            )
+            .await?;
         let mut found = vec![u32::MAX; num_keys];
-        for (positions, data) in std::iter::once((&mine.positions[..], mine_found)).chain(others) {
+        for (positions, data) in answers {
             let ids = ids_in(&data).map_err(|what| SampleError::Internal { what })?;
             for (&position, &id) in positions.iter().zip(ids) {
                 found[position as usize] = id;
