@@ -36,126 +36,60 @@ pub(crate) trait PeerRequest: Clone + Into<Request> {
     fn operation(&self, meta: &Meta) -> String;
 }
 
-impl PeerRequest for HopRequest {
-    const CLASS: Class = Class::Sampling;
+/// Declares for each request its connection, its budget if it has one, and its description.
+macro_rules! peer_requests {
+    ($($type:ident($class:ident $(, $budget:ident)?): |$request:ident, $meta:pat_param| $operation:expr;)+) => {
+        $(impl PeerRequest for $type {
+            const CLASS: Class = Class::$class;
+            $(const BUDGET: Budget = Budget::$budget;)?
 
-    fn operation(&self, _: &Meta) -> String {
-        format!("sample {} rows", self.rows.len() / size_of::<u32>() / self.words_per_row())
-    }
+            fn operation(&self, $meta: &Meta) -> String {
+                let $request = self;
+                $operation
+            }
+        })+
+    };
 }
 
-impl PeerRequest for FetchRequest {
-    const CLASS: Class = Class::Bulk;
-    const BUDGET: Budget = Budget::Reply;
-
-    fn operation(&self, meta: &Meta) -> String {
-        let name = &meta.node_types[self.node_type.index()].name;
-        format!("fetch {} rows of {name}", self.rows.len() / size_of::<u32>())
-    }
-}
-
-impl PeerRequest for FindRequest {
-    const CLASS: Class = Class::Sampling;
-
-    fn operation(&self, _: &Meta) -> String {
-        format!("find {} original ids", self.originals.len() / size_of::<u32>())
-    }
-}
-
-impl PeerRequest for OriginalsRequest {
-    const CLASS: Class = Class::Bulk;
-
-    fn operation(&self, _: &Meta) -> String {
-        format!("list original ids from {} to {}", self.start, self.end)
-    }
-}
-
-impl PeerRequest for LookUpRequest {
-    const CLASS: Class = Class::Sampling;
-
-    fn operation(&self, _: &Meta) -> String {
-        format!("look up {} nodes", self.keys.len() / size_of::<u32>() / self.by.words_per_key())
-    }
-}
-
-impl PeerRequest for FetchEdgesRequest {
-    const CLASS: Class = Class::Bulk;
-
-    fn operation(&self, _: &Meta) -> String {
-        format!("fetch attributes of {} edges", self.edges.len() / (2 * size_of::<u32>()))
-    }
-}
-
-impl PeerRequest for EdgeIdsRequest {
-    const CLASS: Class = Class::Bulk;
-
-    fn operation(&self, meta: &Meta) -> String {
-        let name = &meta.edge_types[self.edge_type.index()].relation;
-        format!("read the ids of {} edges of {name}", self.edges.len() / (2 * size_of::<u32>()))
-    }
-}
-
-impl PeerRequest for HasEdgesRequest {
-    const CLASS: Class = Class::Sampling;
-
-    fn operation(&self, _: &Meta) -> String {
-        format!("look for {} edges", self.pairs.len() / (2 * size_of::<u32>()))
-    }
-}
-
-impl PeerRequest for PullRequest {
-    const CLASS: Class = Class::Bulk;
-
-    fn operation(&self, _: &Meta) -> String {
-        format!("pull {} rows of embeddings or layers", self.rows.len() / size_of::<u32>())
-    }
-}
-
-impl PeerRequest for PushRequest {
-    const CLASS: Class = Class::Bulk;
-    const BUDGET: Budget = Budget::Payload;
-
-    fn operation(&self, _: &Meta) -> String {
-        format!("push {} gradients of an embedding", self.num_rows)
-    }
-}
-
-impl PeerRequest for DescribeRequest {
-    const CLASS: Class = Class::Sampling;
-
-    fn operation(&self, _: &Meta) -> String {
-        "describe the graph".into()
-    }
-}
-
-impl PeerRequest for SplitRequest {
-    const CLASS: Class = Class::Bulk;
-
-    fn operation(&self, meta: &Meta) -> String {
-        let name = &meta.node_types[self.node_type.index()].name;
-        format!("list the {} nodes of {name}", self.split.name())
-    }
-}
-
-impl PeerRequest for SeedEdgesRequest {
-    const CLASS: Class = Class::Sampling;
-
-    fn operation(&self, meta: &Meta) -> String {
-        let name = &meta.edge_types[self.edge_type.index()].relation;
-        let (kind, split) = match self.set {
+peer_requests! {
+    HopRequest(Sampling): |hop, _| {
+        format!("sample {} rows", hop.rows.len() / size_of::<u32>() / hop.words_per_row())
+    };
+    FetchRequest(Bulk, Reply): |fetch, meta| {
+        let name = &meta.node_types[fetch.node_type.index()].name;
+        format!("fetch {} rows of {name}", fetch.rows.len() / size_of::<u32>())
+    };
+    FindRequest(Sampling): |find, _| format!("find {} original ids", find.originals.len() / size_of::<u32>());
+    OriginalsRequest(Bulk): |range, _| format!("list original ids from {} to {}", range.start, range.end);
+    LookUpRequest(Sampling): |look_up, _| {
+        format!("look up {} nodes", look_up.keys.len() / size_of::<u32>() / look_up.by.words_per_key())
+    };
+    FetchEdgesRequest(Bulk): |fetch, _| {
+        format!("fetch attributes of {} edges", fetch.edges.len() / (2 * size_of::<u32>()))
+    };
+    EdgeIdsRequest(Bulk): |ids, meta| {
+        let name = &meta.edge_types[ids.edge_type.index()].relation;
+        format!("read the ids of {} edges of {name}", ids.edges.len() / (2 * size_of::<u32>()))
+    };
+    HasEdgesRequest(Sampling): |look_up, _| format!("look for {} edges", look_up.pairs.len() / (2 * size_of::<u32>()));
+    PullRequest(Bulk): |pull, _| {
+        format!("pull {} rows of embeddings or layers", pull.rows.len() / size_of::<u32>())
+    };
+    PushRequest(Bulk, Payload): |push, _| format!("push {} gradients of an embedding", push.num_rows);
+    DescribeRequest(Sampling): |_describe, _| "describe the graph".to_owned();
+    SplitRequest(Bulk): |list, meta| {
+        let name = &meta.node_types[list.node_type.index()].name;
+        format!("list the {} nodes of {name}", list.split.name())
+    };
+    SeedEdgesRequest(Sampling): |read, meta| {
+        let name = &meta.edge_types[read.edge_type.index()].relation;
+        let (kind, split) = match read.set {
             SeedEdgeSet::Links(split) => ("", split),
             SeedEdgeSet::Labeled(split) => ("labeled ", split),
             SeedEdgeSet::Negatives(split) => ("negatives of ", split),
         };
-        format!("read {} {kind}{} edges of {name}", self.positions.len() / size_of::<u32>(), split.name())
-    }
-}
-
-impl PeerRequest for SampleRequest {
-    const CLASS: Class = Class::Sampling;
-
-    fn operation(&self, _: &Meta) -> String {
-        // Errors of loaders name the batch.
-        "sample a batch".to_owned()
-    }
+        format!("read {} {kind}{} edges of {name}", read.positions.len() / size_of::<u32>(), split.name())
+    };
+    // Errors of loaders name the batch.
+    SampleRequest(Sampling): |_sample, _| "sample a batch".to_owned();
 }
