@@ -23,62 +23,28 @@ fn with_cause(f: &mut fmt::Formatter<'_>, message: fmt::Arguments<'_>, cause: &d
     Ok(())
 }
 
-pub(super) fn token_file(path: &Path, cause: &impl Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    with_cause(f, format_args!("read the shared secret from {}", path.display()), cause)
+/// Declares the messages of variants by their fields before the cause.
+macro_rules! messages {
+    ($($name:ident($($field:ident: $type:ty),*) = $text:literal $(, $argument:expr)*;)+) => {
+        $(pub(super) fn $name($($field: &$type,)* cause: &impl Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            with_cause(f, format_args!($text $(, $argument)*), cause)
+        })+
+    };
 }
 
-pub(super) fn unknown_user(peer: &str, cause: &impl Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let advice = "set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on every rank to do without";
-    with_cause(f, format_args!("find the user whose process is at {peer} ({advice})"), cause)
-}
-
-pub(super) fn resolve(host: &str, cause: &impl Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    with_cause(f, format_args!("resolve {host}"), cause)
-}
-
-pub(super) fn listen(addr: &SocketAddr, cause: &impl Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    with_cause(f, format_args!("listen on {addr}"), cause)
-}
-
-pub(super) fn connect(peer: &str, cause: &impl Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    with_cause(f, format_args!("connect to {peer}"), cause)
-}
-
-pub(super) fn master_unreachable(
-    rank: &usize,
-    waited: &str,
-    cause: &impl Error,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    with_cause(f, format_args!("rendezvous: rank {rank} has not reached the master within {waited}"), cause)
-}
-
-pub(super) fn no_roster(master: &SocketAddr, cause: &impl Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    with_cause(f, format_args!("rendezvous: no roster from rank 0 at {master}"), cause)
-}
-
-pub(super) fn roster_address(
-    master: &SocketAddr,
-    rank: &usize,
-    addr: &SocketAddr,
-    cause: &impl Error,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    let message = format_args!("rendezvous: rank 0 at {master} gives {addr} as the address of rank {rank}");
-    with_cause(f, message, cause)
-}
-
-pub(super) fn peer_lost(
-    operation: &str,
-    rank: &usize,
-    addr: &SocketAddr,
-    cause: &impl Error,
-    progress: &str,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    with_cause(f, format_args!("{operation}: lost rank {rank} at {addr} ({progress})"), cause)
-}
-
-pub(super) fn system(operation: &str, cause: &impl Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    with_cause(f, format_args!("{operation}"), cause)
+messages! {
+    token_file(path: Path) = "read the shared secret from {}", path.display();
+    unknown_user(peer: str) = "find the user whose process is at {peer} (set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the \
+        same secret on every rank to do without)";
+    resolve(host: str) = "resolve {host}";
+    listen(addr: SocketAddr) = "listen on {addr}";
+    connect(peer: str) = "connect to {peer}";
+    master_unreachable(rank: usize, waited: str) =
+        "rendezvous: rank {rank} has not reached the master within {waited}";
+    no_roster(master: SocketAddr) = "rendezvous: no roster from rank 0 at {master}";
+    roster_address(master: SocketAddr, rank: usize, addr: SocketAddr) =
+        "rendezvous: rank 0 at {master} gives {addr} as the address of rank {rank}";
+    peer_lost(operation: str, rank: usize, addr: SocketAddr, progress: str) =
+        "{operation}: lost rank {rank} at {addr} ({progress})";
+    system(operation: str) = "{operation}";
 }

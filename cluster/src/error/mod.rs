@@ -300,11 +300,11 @@ pub enum ClusterError {
         rank: usize,
         /// The listening address of the peer.
         addr: SocketAddr,
+        /// The progress of the collective.
+        progress: String,
         /// The error of the connection.
         #[source]
         cause: io::Error,
-        /// The progress of the collective.
-        progress: String,
     },
 
     /// Bytes of a collective were modified on the way.
