@@ -2,7 +2,7 @@
 
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::model_file::{ModulePath, tensor_names};
+use crate::model_file::{ModulePath, follows_path, tensor_names};
 use burn::module::{AutodiffModule, ModuleMapper, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};
@@ -51,13 +51,7 @@ struct Freeze<F> {
 }
 
 impl<B: Backend, F: Fn(&str) -> bool> ModuleMapper<B> for Freeze<F> {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.path.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    follows_path!(path);
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         if (self.is_frozen)(&self.path.name()) { param.set_require_grad(false) } else { param }

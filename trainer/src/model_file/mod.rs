@@ -68,7 +68,7 @@ pub use saved_task::{SavedLoss, SavedTask, TaskKind};
 pub(crate) use settings::encoder_settings;
 pub use settings::{LoadableConfig, ModelSettings};
 pub use table_blocks::{TableBlock, TableBlocks};
-pub(crate) use tensor_name::{ModulePath, tensor_names};
+pub(crate) use tensor_name::{ModulePath, follows_path, tensor_names};
 pub use trained_on::{OtherData, ReadData, TrainedOn};
 pub use warm_start::WarmStart;
 pub use warm_start_report::{FreshTable, OtherShape, WarmStartReport};

@@ -5,7 +5,7 @@ use super::embedding_index::{EmbeddingIndex, INDEX, TableEntry};
 use super::file_header::FileHeader;
 use super::saved_task::TASK;
 use super::settings::LoadableConfig;
-use super::tensor_name::ModulePath;
+use super::tensor_name::{ModulePath, follows_path};
 use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, TrainedOn, VERSION, embedding_name};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::backend::Backend;
@@ -180,13 +180,7 @@ struct Fill<'a, B: Backend> {
 }
 
 impl<B: Backend> ModuleMapper<B> for Fill<'_, B> {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.place.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.exit();
-    }
+    follows_path!(place);
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         if self.error.is_some() {

@@ -4,6 +4,20 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
+/// Implements the methods of a visitor or a mapper by which the field `$path` follows its position.
+macro_rules! follows_path {
+    ($path:ident) => {
+        fn enter_module(&mut self, name: &str, container_type: &str) {
+            self.$path.enter(name, container_type);
+        }
+
+        fn exit_module(&mut self, _name: &str, _container_type: &str) {
+            self.$path.exit();
+        }
+    };
+}
+pub(crate) use follows_path;
+
 /// A tensor of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TensorName {
@@ -28,13 +42,7 @@ struct Names {
 }
 
 impl<B: Backend> ModuleVisitor<B> for Names {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.path.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    follows_path!(path);
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         self.tensors.push(TensorName {

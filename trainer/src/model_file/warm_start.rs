@@ -4,7 +4,7 @@ use super::embedding_index::EmbeddingIndex;
 use super::new_embeddings::NewEmbeddings;
 use super::read::{open, read_tensor, with_values};
 use super::saved_embeddings::SavedEmbeddings;
-use super::tensor_name::{ModulePath, tensor_names};
+use super::tensor_name::{ModulePath, follows_path, tensor_names};
 use super::warm_start_report::{OtherShape, WarmStartReport};
 use super::{ModelFileError, ReadData, TrainedOn};
 use crate::models::GraphSchema;
@@ -149,13 +149,7 @@ impl FillMatching<'_> {
 }
 
 impl<B: Backend> ModuleMapper<B> for FillMatching<'_> {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.place.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.exit();
-    }
+    follows_path!(place);
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         let name = self.place.name();

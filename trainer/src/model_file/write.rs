@@ -6,7 +6,7 @@ use super::file_header::with_ordered_header;
 use super::model_origin::{ModelOrigin, ORIGIN};
 use super::saved_task::{SavedLoss, SavedTask, TASK, TaskKind};
 use super::settings::ModelSettings;
-use super::tensor_name::ModulePath;
+use super::tensor_name::{ModulePath, follows_path};
 use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::{FORMAT, ModelFileError, VERSION, embedding_name};
 use crate::metrics::Decision;
@@ -150,13 +150,7 @@ struct Collect {
 }
 
 impl<B: Backend> ModuleVisitor<B> for Collect {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.place.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.exit();
-    }
+    follows_path!(place);
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         // Matrices are `[in_channels, out_channels]` in memory. The file has them transposed, as PyTorch does.
