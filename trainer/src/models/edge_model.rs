@@ -7,7 +7,7 @@ use edgecut_graph::EdgeTypeId;
 use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
-use super::link_model::encode;
+use super::link_model::encoder_methods;
 use super::model_input::ModelInput;
 use super::network::Network;
 use super::network_config::NetworkConfig;
@@ -123,29 +123,9 @@ impl EdgeModelConfig {
     }
 }
 
+encoder_methods!(EdgeModel);
+
 impl<B: GnnBackend> EdgeModel<B> {
-    /// Sets the type in which matrices are multiplied for the encoder (mixed-precision training). The default is
-    /// `f32`, in which the decoder always multiplies.
-    pub fn set_precision(&mut self, precision: Precision) {
-        self.encoder.set_precision(precision);
-    }
-
-    /// Sets the exchange by which batch normalisations cover the rows of all ranks in training.
-    pub fn set_batch_norm_sync(&mut self, sync: Option<&BatchNormSync>) {
-        self.encoder.set_batch_norm_sync(sync);
-    }
-
-    /// Computes the rows of the batch's seeds, node type after node type.
-    ///
-    /// # Shapes
-    /// - output: `[seeds of all types, hidden_channels]`
-    ///
-    /// # Errors
-    /// The errors of [`Network::forward_by_type`].
-    pub fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
-        encode(&self.encoder, input, mode)
-    }
-
     /// Computes the outputs of edges.
     ///
     /// # Shapes

@@ -71,40 +71,40 @@ impl LinkModelConfig {
     }
 }
 
-impl<B: GnnBackend> LinkModel<B> {
-    /// Sets the type in which matrices are multiplied for the encoder (mixed-precision training). The default is
-    /// `f32`, in which the decoder always multiplies.
-    pub fn set_precision(&mut self, precision: Precision) {
-        self.encoder.set_precision(precision);
-    }
+/// Implements the methods of a model that its field `encoder` has too.
+macro_rules! encoder_methods {
+    ($model:ident) => {
+        impl<B: GnnBackend> $model<B> {
+            /// Sets the type in which matrices are multiplied for the encoder (mixed-precision training). The default is
+            /// `f32`, in which the decoder always multiplies.
+            pub fn set_precision(&mut self, precision: Precision) {
+                self.encoder.set_precision(precision);
+            }
 
-    /// Sets the exchange by which batch normalisations cover the rows of all ranks in training.
-    pub fn set_batch_norm_sync(&mut self, sync: Option<&BatchNormSync>) {
-        self.encoder.set_batch_norm_sync(sync);
-    }
+            /// Sets the exchange by which batch normalisations cover the rows of all ranks in training.
+            pub fn set_batch_norm_sync(&mut self, sync: Option<&BatchNormSync>) {
+                self.encoder.set_batch_norm_sync(sync);
+            }
 
-    /// Computes the rows of the batch's seeds, node type after node type.
-    ///
-    /// # Shapes
-    /// - output: `[seeds of all types, hidden_channels]`
-    ///
-    /// # Errors
-    /// The errors of [`Network::forward_by_type`].
-    pub fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
-        encode(&self.encoder, input, mode)
-    }
+            /// Computes the rows of the batch's seeds, node type after node type.
+            ///
+            /// # Shapes
+            /// - output: `[seeds of all types, hidden_channels]`
+            ///
+            /// # Errors
+            /// The errors of [`Network::forward_by_type`].
+            pub fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+                let by_type = self.encoder.forward_by_type(input, mode)?;
+                let rows: Vec<Tensor<B, 2>> = by_type.into_iter().flatten().collect();
+                Ok(match rows.len() {
+                    1 => rows.into_iter().next().expect("there is one node type"),
+                    0 => Tensor::empty([0, self.encoder.config().hidden_channels], &input.device()),
+                    _ => Tensor::cat(rows, 0),
+                })
+            }
+        }
+    };
 }
+pub(super) use encoder_methods;
 
-/// Computes the rows of the batch's seeds by an encoder without output layers, node type after node type.
-pub(super) fn encode<B: GnnBackend>(
-    encoder: &Network<B>,
-    input: &ModelInput<B>,
-    mode: Mode,
-) -> Result<Tensor<B, 2>, ModelError> {
-    let rows: Vec<Tensor<B, 2>> = encoder.forward_by_type(input, mode)?.into_iter().flatten().collect();
-    Ok(match rows.len() {
-        1 => rows.into_iter().next().expect("there is one node type"),
-        0 => Tensor::empty([0, encoder.config().hidden_channels], &input.device()),
-        _ => Tensor::cat(rows, 0),
-    })
-}
+encoder_methods!(LinkModel);
