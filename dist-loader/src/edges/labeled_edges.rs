@@ -5,7 +5,7 @@ use crate::batch::mini_batch::MiniBatch;
 use crate::bytes_held::bytes_held;
 use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
-use crate::prefetch::seed_loader::SeedBatches;
+use crate::prefetch::seed_loader::{SeedBatches, seed_batches};
 use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use crate::seeds::rest_of_epoch::SeedPartition;
@@ -104,13 +104,7 @@ impl SeedBatches for LabeledEdges {
     type Batch = LabeledEdgeBatch;
     type Sampled = Sampled;
 
-    fn collation(&self) -> &Collation {
-        &self.collation
-    }
-
-    fn collation_mut(&mut self) -> &mut Collation {
-        &mut self.collation
-    }
+    seed_batches!();
 
     fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
         self.index.partition(self.node(), world)
@@ -121,10 +115,6 @@ impl SeedBatches for LabeledEdges {
             return Ok(Sampled::default());
         }
         self.sample_edges(positions, key).await
-    }
-
-    fn subgraph(sampled: &Sampled) -> &SampledSubgraph {
-        &sampled.subgraph
     }
 
     async fn make(
@@ -152,9 +142,5 @@ impl SeedBatches for LabeledEdges {
             ..graph
         };
         Ok(LabeledEdgeBatch { graph, src, dst, positions: among, attributes })
-    }
-
-    fn num_bytes(batch: &LabeledEdgeBatch) -> usize {
-        batch.num_bytes()
     }
 }

@@ -6,7 +6,7 @@ use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
 use crate::links::link_batch::{LinkBatch, Negatives};
 use crate::links::negatives::{Drawn, NegativeSampler, NegativeSampling};
-use crate::prefetch::seed_loader::SeedBatches;
+use crate::prefetch::seed_loader::{SeedBatches, seed_batches};
 use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use crate::seeds::rest_of_epoch::SeedPartition;
@@ -147,13 +147,7 @@ impl SeedBatches for LinkBatches {
     type Batch = LinkBatch;
     type Sampled = Sampled;
 
-    fn collation(&self) -> &Collation {
-        &self.collation
-    }
-
-    fn collation_mut(&mut self) -> &mut Collation {
-        &mut self.collation
-    }
+    seed_batches!();
 
     fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
         self.index.partition(self.node(), world)
@@ -164,10 +158,6 @@ impl SeedBatches for LinkBatches {
             return Ok(Sampled::default());
         }
         self.sample_edges(positions, key).await
-    }
-
-    fn subgraph(sampled: &Sampled) -> &SampledSubgraph {
-        &sampled.subgraph
     }
 
     async fn make(
@@ -186,9 +176,5 @@ impl SeedBatches for LinkBatches {
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
         let relations = self.relations.clone();
         Ok(LinkBatch { graph, edge_types, src, dst, weights, negatives, num_left_out, relations })
-    }
-
-    fn num_bytes(batch: &LinkBatch) -> usize {
-        batch.num_bytes()
     }
 }

@@ -3,7 +3,7 @@
 use crate::batch::collate::Collation;
 use crate::batch::mini_batch::MiniBatch;
 use crate::error::LoaderError;
-use crate::prefetch::seed_loader::SeedBatches;
+use crate::prefetch::seed_loader::{SeedBatches, seed_batches};
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
@@ -69,13 +69,7 @@ impl SeedBatches for NodeBatches {
     type Batch = MiniBatch;
     type Sampled = Sampled;
 
-    fn collation(&self) -> &Collation {
-        &self.collation
-    }
-
-    fn collation_mut(&mut self) -> &mut Collation {
-        &mut self.collation
-    }
+    seed_batches!();
 
     fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
         let SeedIds::Nodes(seeds) = &*self.seeds else {
@@ -106,10 +100,6 @@ impl SeedBatches for NodeBatches {
         Ok(Sampled { subgraph: self.sampler().sample(sampled, key).await?, seeds })
     }
 
-    fn subgraph(sampled: &Sampled) -> &SampledSubgraph {
-        &sampled.subgraph
-    }
-
     async fn make(
         self: Arc<Self>,
         Sampled { subgraph, seeds }: Sampled,
@@ -130,9 +120,5 @@ impl SeedBatches for NodeBatches {
         let batch = self.collation.collate(subgraph, key, num_seeds, ahead.as_ref()).await?;
         let NodeAttributes { labels, targets, target_dim, .. } = of_seeds;
         Ok(MiniBatch { seed_positions: seeds, labels, targets, target_dim, ..batch })
-    }
-
-    fn num_bytes(batch: &MiniBatch) -> usize {
-        batch.num_bytes()
     }
 }

@@ -71,6 +71,29 @@ pub trait SeedBatches: Clone + Send + Sync + 'static {
     fn num_bytes(batch: &Self::Batch) -> usize;
 }
 
+/// Implements the methods of [`SeedBatches`] that follow from fields and from the batch: the field `collation` of the maker,
+/// and the field `subgraph` of a neighborhood.
+macro_rules! seed_batches {
+    () => {
+        fn collation(&self) -> &$crate::batch::collate::Collation {
+            &self.collation
+        }
+
+        fn collation_mut(&mut self) -> &mut $crate::batch::collate::Collation {
+            &mut self.collation
+        }
+
+        fn subgraph(sampled: &Self::Sampled) -> &edgecut_dist_sampler::SampledSubgraph {
+            &sampled.subgraph
+        }
+
+        fn num_bytes(batch: &Self::Batch) -> usize {
+            batch.num_bytes()
+        }
+    };
+}
+pub(crate) use seed_batches;
+
 /// A loader of a rank's mini-batches, epoch by epoch. All ranks of the job take the same number of steps.
 ///
 /// [`DistNeighborLoader`](crate::DistNeighborLoader), [`DistLinkNeighborLoader`](crate::DistLinkNeighborLoader) and
