@@ -1,12 +1,13 @@
 //! The arrays of the edges of updated parts.
 
-use super::TypeEdges;
+use super::{InEdge, TypeEdges};
 use crate::dataset::{HeldOutEdges, OverlapFilter, Split};
 use crate::memory::{Buffer, Workspace};
 use crate::part_writer::{Groups, HeldOutInPart};
 use crate::update::nodes::TypeNodes;
 use crate::update::numbers::UpdatedNumbers;
 use crate::{GraphError, parallel};
+use bytemuck::Pod;
 
 /// The edges of a type in an updated part.
 pub(in crate::update) struct PartRows {
@@ -35,37 +36,13 @@ impl TypeEdges<'_> {
         const STEP: &str = "updating times";
         let [src_type, dst_type] = [self.src_type().index(), self.dst_type().index()];
         let destinations = nodes[dst_type].ids_in(part, &updated[dst_type]);
-        let num_rows = destinations.len();
-        let rows = Groups::from_rows_in(
-            space,
-            num_rows,
-            |row| self.room(part, destinations[row]),
-            |row, room: &mut [u32]| {
-                let mut num_kept = 0;
-                self.for_each_kept(part, destinations[row], filter, |edge| {
-                    room[num_kept] = updated[src_type].global(&self.src, edge.src);
-                    num_kept += 1;
-                });
-                num_kept
-            },
-        )?;
+        let rows = self.kept_edges(part, &destinations, filter, space, |edge| {
+            updated[src_type].global(&self.src, edge.src)
+        })?;
         let has_positions = self.has_attributes() || self.edges[part].src_times.is_some();
         let mut positions = Buffer::default();
         if has_positions {
-            positions = Groups::from_rows_in(
-                space,
-                num_rows,
-                |row| self.room(part, destinations[row]),
-                |row, room: &mut [u64]| {
-                    let mut num_kept = 0;
-                    self.for_each_kept(part, destinations[row], filter, |edge| {
-                        room[num_kept] = edge.position;
-                        num_kept += 1;
-                    });
-                    num_kept
-                },
-            )?
-            .values;
+            positions = self.kept_edges(part, &destinations, filter, space, |edge| edge.position)?.values;
         }
         let src_times = self.edges[part].src_times.as_ref().map(|_| {
             space.build(positions.len(), STEP, |range| {
@@ -74,6 +51,30 @@ impl TypeEdges<'_> {
         });
         let split_sizes = self.split_sizes(part, &positions);
         Ok(PartRows { rows, positions, src_times: src_times.transpose()?, split_sizes })
+    }
+
+    /// Makes the kept edges of each destination, as the values that `value` returns.
+    fn kept_edges<V: Pod + Default + Send + Sync>(
+        &self,
+        part: usize,
+        destinations: &[u32],
+        filter: Option<&OverlapFilter>,
+        space: &Workspace,
+        value: impl Fn(InEdge) -> V + Sync,
+    ) -> Result<Groups<V>, GraphError> {
+        Groups::from_rows_in(
+            space,
+            destinations.len(),
+            |row| self.room(part, destinations[row]),
+            |row, room: &mut [V]| {
+                let mut num_kept = 0;
+                self.for_each_kept(part, destinations[row], filter, |edge| {
+                    room[num_kept] = value(edge);
+                    num_kept += 1;
+                });
+                num_kept
+            },
+        )
     }
 
     /// Returns the most edges that a node may have after the update.
