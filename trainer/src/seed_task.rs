@@ -2,7 +2,7 @@
 
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::{ModelError, ModelFileError, TrainError};
-use crate::fit::{Evaluator, FitConfig, Fitted, Observer, Task, fit};
+use crate::fit::{Evaluation, Evaluator, FitConfig, Fitted, Observer, Task, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::model_file::{LoadableConfig, Loaded, ModelSettings, SavedEmbeddings, SavedTask, TaskKind, open_model};
 use crate::models::GraphSchema;
@@ -233,7 +233,7 @@ pub fn evaluate_model<T: SeedTask, B: GnnBackend>(
     let evaluator = T::evaluator::<B>(Setup { data, config, model_config, device, world: &mut *world })?;
     // No rank reads a row before its owner has loaded it.
     world.barrier()?;
-    evaluator.evaluate_trained(trained.model, &embeddings, world)
+    evaluator.evaluate_trained(&mut Evaluation { model: trained.model, embeddings: &embeddings, progress: &(), world })
 }
 
 /// Opens a saved model of a task as [`open_model`] does.

@@ -3,8 +3,8 @@
 use super::batch::{EdgeBatchMaker, EdgeTensorBatch};
 use super::config::EdgeTrainingConfig;
 use super::task::{EdgeData, split_loader};
-use crate::embeddings::Embeddings;
 use crate::error::TrainError;
+use crate::fit::Evaluation;
 use crate::inference::explanation::ExplainedBatch;
 use crate::models::EdgeModel;
 use crate::objective::seed_evaluator::{Scorer, SeedEvaluator};
@@ -12,7 +12,6 @@ use crate::objective::seed_scores::{ScoreState, SeedScores, scores_of_batches};
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::DistEdgeNeighborLoader;
-use edgecut_dist_sampler::DistRows;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::Split;
 
@@ -52,15 +51,12 @@ impl<B: GnnBackend> Scorer<B, EdgeModel<B>> for EdgeScorer<B> {
     fn scores(
         &self,
         state: ScoreState<'_>,
-        _outputs: Option<&DistRows>,
-        model: &EdgeModel<B>,
-        embeddings: &Embeddings,
-        world: &mut ProcessGroup,
+        run: &mut Evaluation<'_, EdgeModel<B>>,
     ) -> Result<SeedScores, TrainError> {
         let loader = if state.split == Split::Test { &self.test } else { &self.valid };
         let maker = self.maker.clone();
         let batches = loader.epoch_map_from(0, 0, move |batch| maker.make(batch));
-        let fill = |batch: EdgeTensorBatch<B>| batch.filled(embeddings, &self.device);
-        scores_of_batches(model, batches, fill, state, world)
+        let embeddings = run.embeddings;
+        scores_of_batches(run, batches, |batch: EdgeTensorBatch<B>| batch.filled(embeddings, &self.device), state)
     }
 }

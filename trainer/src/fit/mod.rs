@@ -39,7 +39,7 @@ pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
 pub use step::{BatchResult, Outputs, SeedBatch, StepGradients, evaluate, step_gradients};
 pub(crate) use step::{Forward, backward_and_all_reduce, forward_seeds, run_evaluation};
-pub use task::{Evaluator, Task, TrainingEpoch};
+pub use task::{Evaluation, Evaluator, Task, TrainingEpoch};
 
 use crate::error::TrainError;
 use crate::model_file::ModelSettings;

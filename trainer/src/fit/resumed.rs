@@ -4,7 +4,7 @@ use super::ScoresOf;
 use super::best::Best;
 use super::observer::Observer;
 use super::progress::Progress;
-use super::task::{Evaluator, Task};
+use super::task::{Evaluation, Evaluator, Task};
 use crate::checkpoint::RankState;
 use crate::error::TrainError;
 use crate::gradients::load_parameters;
@@ -87,7 +87,9 @@ impl<C: ModelSettings, T> Resumed<'_, C, T> {
         let mut target_decisions = BTreeMap::new();
         if evaluator.decides() {
             // Checkpoints do not contain the scores. An evaluation of the same model chooses the same decision.
-            let valid = evaluator.evaluate(Split::Valid, &model, self.task.embeddings(), &(), world)?;
+            let embeddings = self.task.embeddings();
+            let mut run = Evaluation { model: &model, embeddings, progress: &(), world: &mut *world };
+            let valid = evaluator.evaluate(Split::Valid, &mut run)?;
             decision = evaluator.decision(&valid);
             target_decisions = evaluator.target_decisions(&valid);
             best.valid = Some(valid);

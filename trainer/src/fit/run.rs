@@ -6,8 +6,8 @@ use super::observer::EvaluationSteps;
 use super::progress::Progress;
 use super::resumed::Resumed;
 use super::start::prepare;
-use super::{EpochReport, Evaluator, FitConfig, Fitted, FittedBy, Observer, ScoresOf, StepReport, Task, TrainingEpoch};
-use super::{StepGradients, average_statistics};
+use super::{EpochReport, Evaluation, Evaluator, FitConfig, Fitted, FittedBy, Observer, ScoresOf, StepGradients};
+use super::{StepReport, Task, TrainingEpoch, average_statistics};
 use crate::checkpoint::{Checkpointer, StepPlace};
 use crate::error::TrainError;
 use crate::metrics::Selection;
@@ -222,7 +222,9 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
         let candidate = self.progress.averaged.model(model)?;
         let evaluator = self.task.evaluator();
         let progress = EvaluationSteps::new(Split::Valid, self.observer);
-        let scores = evaluator.evaluate(Split::Valid, &candidate, self.task.embeddings(), &progress, self.world)?;
+        let embeddings = self.task.embeddings();
+        let mut run = Evaluation { model: &candidate, embeddings, progress: &progress, world: &mut *self.world };
+        let scores = evaluator.evaluate(Split::Valid, &mut run)?;
         let valid_metric = evaluator.metric_value(&scores);
         report.valid_metric = valid_metric;
         report.valid = Some(scores.clone());
@@ -263,13 +265,16 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
                 None => {
                     let progress = EvaluationSteps::new(Split::Valid, self.observer);
                     let embeddings = self.task.embeddings();
-                    self.task.evaluator().evaluate(Split::Valid, &model, embeddings, &progress, self.world)?
+                    let world = &mut *self.world;
+                    let mut run = Evaluation { model: &model, embeddings, progress: &progress, world };
+                    self.task.evaluator().evaluate(Split::Valid, &mut run)?
                 }
             };
         }
         let progress = EvaluationSteps::new(Split::Test, self.observer);
         let embeddings = self.task.embeddings();
-        let test = self.task.evaluator().evaluate_test(&valid, &model, embeddings, &progress, self.world)?;
+        let mut run = Evaluation { model: &model, embeddings, progress: &progress, world: &mut *self.world };
+        let test = self.task.evaluator().evaluate_test(&valid, &mut run)?;
         let result = self.task.evaluator().result(best_epoch, valid, test);
         let embeddings = std::mem::take(self.task.embeddings_mut());
         Ok(Fitted { model, settings: self.settings, embeddings, result, history: self.progress.history })

@@ -118,6 +118,18 @@ pub struct TrainingEpoch<T> {
     pub batches: Box<dyn Iterator<Item = BatchResult<T>>>,
 }
 
+/// An evaluation of a model of type `M`, in which all ranks take part.
+pub struct Evaluation<'a, M> {
+    /// The model.
+    pub model: &'a M,
+    /// The embeddings that it reads.
+    pub embeddings: &'a Embeddings,
+    /// The receiver of the progress, which is told of each step.
+    pub progress: &'a dyn InferenceProgress,
+    /// All ranks.
+    pub world: &'a mut ProcessGroup,
+}
+
 /// The evaluation of models of type `M` on validation and test data.
 ///
 /// All ranks call [`evaluate`](Self::evaluate) at the same time, and get the same scores.
@@ -143,18 +155,11 @@ pub trait Evaluator<B: GnnBackend, M> {
         None
     }
 
-    /// Evaluates a model on one split over all ranks, and tells `progress` of each step. Each seed counts once.
+    /// Evaluates a model on one split over all ranks. Each seed counts once.
     ///
     /// # Errors
     /// A batch that cannot be made or does not match the model, or a failure of the job.
-    fn evaluate(
-        &self,
-        split: Split,
-        model: &M,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
-    ) -> Result<Self::Scores, TrainError>;
+    fn evaluate(&self, split: Split, run: &mut Evaluation<'_, M>) -> Result<Self::Scores, TrainError>;
 
     /// Returns the decision that the scores on the validation data have chosen, which saved models contain; `None` by
     /// default.
@@ -178,15 +183,8 @@ pub trait Evaluator<B: GnnBackend, M> {
     ///
     /// # Errors
     /// The errors of [`evaluate`](Self::evaluate).
-    fn evaluate_test(
-        &self,
-        _valid: &Self::Scores,
-        model: &M,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
-    ) -> Result<Self::Scores, TrainError> {
-        self.evaluate(Split::Test, model, embeddings, progress, world)
+    fn evaluate_test(&self, _valid: &Self::Scores, run: &mut Evaluation<'_, M>) -> Result<Self::Scores, TrainError> {
+        self.evaluate(Split::Test, run)
     }
 
     /// Returns the result of a run from the scores of the model of epoch `best_epoch`, which is 0 if nothing was
@@ -197,14 +195,9 @@ pub trait Evaluator<B: GnnBackend, M> {
     ///
     /// # Errors
     /// The errors of [`evaluate`](Self::evaluate).
-    fn evaluate_trained(
-        &self,
-        model: &M,
-        embeddings: &Embeddings,
-        world: &mut ProcessGroup,
-    ) -> Result<Self::Result, TrainError> {
-        let valid = self.evaluate(Split::Valid, model, embeddings, &(), world)?;
-        let test = self.evaluate_test(&valid, model, embeddings, &(), world)?;
+    fn evaluate_trained(&self, run: &mut Evaluation<'_, M>) -> Result<Self::Result, TrainError> {
+        let valid = self.evaluate(Split::Valid, run)?;
+        let test = self.evaluate_test(&valid, run)?;
         Ok(self.result(0, valid, test))
     }
 }

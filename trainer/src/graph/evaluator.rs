@@ -3,15 +3,14 @@
 use super::batch::{GraphBatchOptions, graph_batches};
 use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
-use crate::embeddings::Embeddings;
 use crate::error::TrainError;
+use crate::fit::Evaluation;
 use crate::models::GraphClassifier;
 use crate::objective::seed_evaluator::{Scorer, SeedEvaluator};
 use crate::objective::seed_scores::{ScoreState, SeedScores, scores_of_batches};
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::GraphDataLoader;
-use edgecut_dist_sampler::DistRows;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::{GraphDataset, Split};
 use std::sync::Arc;
@@ -61,19 +60,12 @@ impl<B: GnnBackend> GraphEvaluator<B> {
 }
 
 impl<B: GnnBackend, M: GraphClassifier<B>> Scorer<B, M> for GraphScorer<B> {
-    fn scores(
-        &self,
-        state: ScoreState<'_>,
-        _outputs: Option<&DistRows>,
-        model: &M,
-        _embeddings: &Embeddings,
-        world: &mut ProcessGroup,
-    ) -> Result<SeedScores, TrainError> {
+    fn scores(&self, state: ScoreState<'_>, run: &mut Evaluation<'_, M>) -> Result<SeedScores, TrainError> {
         let split = state.split;
         let objective = state.objective;
         let loader = if split == Split::Test { &self.test } else { &self.valid };
         let batches = graph_batches::<B>(loader, 0, self.options, &self.device);
-        let scores = scores_of_batches(model, batches, Ok, state, world)?;
+        let scores = scores_of_batches(run, batches, Ok, state)?;
         if self.selects_epoch && split == Split::Valid && scores.metrics.first().is_none() {
             let name = objective.metrics.first();
             let default = objective.loss.default_metric();

@@ -14,10 +14,9 @@ use super::scored_edges::ScoredEdges;
 use super::scores::{LinkResult, LinkScores};
 use super::step::scores;
 use crate::batch_input::BatchOptions;
-use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::fit::{Evaluator, Selection};
-use crate::inference_progress::{InferenceProgress, InferenceStep};
+use crate::fit::{Evaluation, Evaluator, Selection};
+use crate::inference_progress::InferenceStep;
 use crate::metrics::MetricList;
 use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
@@ -133,10 +132,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
     fn rank<const N: usize>(
         &self,
         splits: [Split; N],
-        model: &LinkModel<B>,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
+        run: &mut Evaluation<'_, LinkModel<B>>,
     ) -> Result<[LinkScores; N], TrainError> {
         let mut scores: [LinkScores; N] = std::array::from_fn(|_| LinkScores::default());
         match &self.ranking {
@@ -145,7 +141,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                     let mut of_groups = Vec::new();
                     for group in edges.of(split) {
                         let judged = Judged::new(split, &self.metrics, group.is_shared);
-                        of_groups.push(self.rank_batches(group, judged, model, embeddings, progress, world)?);
+                        of_groups.push(self.rank_batches(group, judged, run)?);
                     }
                     *scores = match <[LinkScores; 1]>::try_from(of_groups) {
                         Ok([only]) => only,
@@ -154,9 +150,9 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                 }
             }
             Ranking::Rows(encoder, candidates) => {
-                let rows = encoder.encode(model, embeddings, progress, world, &self.device)?;
+                let rows = encoder.encode(run.model, run.embeddings, run.progress, run.world, &self.device)?;
                 for (scores, split) in scores.iter_mut().zip(splits) {
-                    *scores = self.rank_rows(candidates, split, model, &rows, progress, world)?;
+                    *scores = self.rank_rows(candidates, split, &rows, run)?;
                 }
             }
         }
@@ -171,10 +167,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         &self,
         group: &EdgeGroup,
         mut judged: Judged,
-        model: &LinkModel<B>,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
+        run: &mut Evaluation<'_, LinkModel<B>>,
     ) -> Result<LinkScores, TrainError> {
         for (pairs, loader) in &group.loaders {
             let options = self.options;
@@ -188,17 +181,17 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             for batch in batches {
                 let mut batch = batch??;
                 judged.leave_out(batch.num_left_out);
-                batch.graph = embeddings.fill(batch.graph, &self.device)?;
+                batch.graph = run.embeddings.fill(batch.graph, &self.device)?;
                 if let Some(input) = batch.graph.take_input() {
-                    judge(model, &input, &batch, *pairs, &mut judged)?;
+                    judge(run.model, &input, &batch, *pairs, &mut judged)?;
                 }
                 // Meeting at every step bounds the wait for a slow rank to the time of one batch.
-                world.barrier()?;
+                run.world.barrier()?;
                 step.step += 1;
-                progress.step(step);
+                run.progress.step(step);
             }
         }
-        judged.scores(world)
+        judged.scores(run.world)
     }
 
     /// Ranks the edges of a split with the rows of all nodes.
@@ -206,15 +199,13 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         &self,
         candidates: &Candidates,
         split: Split,
-        model: &LinkModel<B>,
         rows: &NodeRows,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
+        run: &mut Evaluation<'_, LinkModel<B>>,
     ) -> Result<LinkScores, TrainError> {
-        let scorer = RowScorer { model, rows, device: &self.device };
+        let scorer = RowScorer { model: run.model, rows, device: &self.device };
         let edges = match candidates {
-            Candidates::All(ranking) => return ranking.run(split, &scorer, progress, world),
-            Candidates::Given(ranking) => return ranking.run(split, &scorer, progress, world),
+            Candidates::All(ranking) => return ranking.run(split, &scorer, run.progress, run.world),
+            Candidates::Given(ranking) => return ranking.run(split, &scorer, run.progress, run.world),
             Candidates::Sampled(edges) => edges,
         };
         let mut judged = Judged::new(split, &self.metrics, false);
@@ -229,12 +220,12 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                     let scores = scorer.scores(edge_type, (&sources, &candidates, num))?;
                     scores.chunks_exact(num).for_each(|scores| judged.add(scores[0], &scores[1..]));
                 }
-                world.barrier()?;
+                run.world.barrier()?;
                 step.step += 1;
-                progress.step(step);
+                run.progress.step(step);
             }
         }
-        judged.scores(world)
+        judged.scores(run.world)
     }
 }
 
@@ -254,18 +245,11 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
         Some(SavedLoss { name: self.loss.to_string(), outputs: None })
     }
 
-    fn evaluate(
-        &self,
-        split: Split,
-        model: &LinkModel<B>,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
-    ) -> Result<LinkScores, TrainError> {
+    fn evaluate(&self, split: Split, run: &mut Evaluation<'_, LinkModel<B>>) -> Result<LinkScores, TrainError> {
         if !self.has_edges[usize::from(split == Split::Test)] {
             return Ok(LinkScores::default());
         }
-        let [scores] = self.rank([split], model, embeddings, progress, world)?;
+        let [scores] = self.rank([split], run)?;
         if split == Split::Valid && scores.edges == 0 && scores.left_out > 0 {
             return Err(TrainError::config(format!(
                 "no epoch can be selected: the sources of all {} validation edges are connected to all nodes of the \
@@ -277,13 +261,8 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
     }
 
     // Computes the rows once for both splits.
-    fn evaluate_trained(
-        &self,
-        model: &LinkModel<B>,
-        embeddings: &Embeddings,
-        world: &mut ProcessGroup,
-    ) -> Result<LinkResult, TrainError> {
-        let [valid, test] = self.rank([Split::Valid, Split::Test], model, embeddings, &(), world)?;
+    fn evaluate_trained(&self, run: &mut Evaluation<'_, LinkModel<B>>) -> Result<LinkResult, TrainError> {
+        let [valid, test] = self.rank([Split::Valid, Split::Test], run)?;
         Ok(self.result(0, valid, test))
     }
 

@@ -3,10 +3,8 @@
 use super::head::Head;
 use super::outputs_of_type;
 use crate::batch_input::{BatchOptions, TensorBatch, tensor_batches};
-use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::fit::{Evaluator, SeedTotals, Selection};
-use crate::inference_progress::InferenceProgress;
+use crate::fit::{Evaluation, Evaluator, SeedTotals, Selection};
 use crate::metrics::Decision;
 use crate::models::{GraphSchema, Mode, Network};
 use crate::objective::seed_result::SeedResult;
@@ -112,34 +110,25 @@ impl<B: GnnBackend> MultiEvaluator<B> {
     }
 }
 
-/// A model with its embeddings.
-struct Judged<'a, B: Backend> {
-    model: &'a Network<B>,
-    embeddings: &'a Embeddings,
-}
-
 impl<B: GnnBackend> MultiEvaluator<B> {
     /// Computes the scores on a split, by the decisions of the scores on the validation data if there are any.
     fn scores(
         &self,
         split: Split,
         valid: &MultiScores,
-        judged: Judged<'_, B>,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
+        run: &mut Evaluation<'_, Network<B>>,
     ) -> Result<MultiScores, TrainError> {
-        let Judged { model, embeddings } = judged;
         let mut states: Vec<ScoreState<'_>> = Vec::with_capacity(self.heads.len());
         for (at, head) in self.heads.iter().enumerate() {
             let chosen = valid.targets.get(at).and_then(|(_, scores)| scores.decision.as_ref());
-            states.push(ScoreState::new(split, chosen, &head.objective, progress));
+            states.push(ScoreState::new(split, chosen, &head.objective, run.progress));
         }
         for TypeLoaders { node_type, valid, test } in &self.loaders {
             let loader = if split == Split::Test { test } else { valid };
             for batch in tensor_batches::<B>(loader, 0, &self.schema, self.options, &self.device) {
-                let batch = embeddings.fill(batch??, &self.device)?;
+                let batch = run.embeddings.fill(batch??, &self.device)?;
                 if let TensorBatch { input: Some(input), target, .. } = batch {
-                    let outputs = outputs_of_type(model, *node_type, input, Mode::Eval)?;
+                    let outputs = outputs_of_type(run.model, *node_type, input, Mode::Eval)?;
                     let of_heads = self.heads.iter().zip(&mut states);
                     for (head, state) in of_heads.filter(|(head, _)| head.node_type() == *node_type) {
                         let known = head.label.known(&target, split);
@@ -147,12 +136,12 @@ impl<B: GnnBackend> MultiEvaluator<B> {
                     }
                 }
                 // Meeting at each batch bounds the wait for a slow rank.
-                world.barrier()?;
+                run.world.barrier()?;
             }
         }
         let mut targets = Vec::with_capacity(states.len());
         for (head, state) in self.heads.iter().zip(states) {
-            targets.push((head.name().to_owned(), state.scores(world)?));
+            targets.push((head.name().to_owned(), state.scores(run.world)?));
         }
         Ok(MultiScores { targets })
     }
@@ -199,26 +188,16 @@ impl<B: GnnBackend> Evaluator<B, Network<B>> for MultiEvaluator<B> {
         self.heads.iter().any(|head| head.objective.rule.decides())
     }
 
-    fn evaluate(
-        &self,
-        split: Split,
-        model: &Network<B>,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
-    ) -> Result<MultiScores, TrainError> {
-        self.scores(split, &MultiScores::default(), Judged { model, embeddings }, progress, world)
+    fn evaluate(&self, split: Split, run: &mut Evaluation<'_, Network<B>>) -> Result<MultiScores, TrainError> {
+        self.scores(split, &MultiScores::default(), run)
     }
 
     fn evaluate_test(
         &self,
         valid: &MultiScores,
-        model: &Network<B>,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
+        run: &mut Evaluation<'_, Network<B>>,
     ) -> Result<MultiScores, TrainError> {
-        self.scores(Split::Test, valid, Judged { model, embeddings }, progress, world)
+        self.scores(Split::Test, valid, run)
     }
 
     fn result(&self, best_epoch: u64, valid: MultiScores, test: MultiScores) -> MultiResult {

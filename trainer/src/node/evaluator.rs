@@ -4,9 +4,8 @@ use super::config::NodeTrainingConfig;
 use super::layer_wise_evaluation::LayerWise;
 use super::task::{NodeData, split_loader};
 use crate::batch_input::{BatchOptions, tensor_batches};
-use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::inference_progress::InferenceProgress;
+use crate::fit::Evaluation;
 use crate::models::{GraphSchema, NodeClassifier};
 use crate::objective::seed_evaluator::{Scorer, SeedEvaluator};
 use crate::objective::seed_scores::{ScoreState, SeedScores, scores_of_batches};
@@ -56,31 +55,19 @@ impl<B: GnnBackend> NodeEvaluator<B> {
 }
 
 impl<B: GnnBackend, M: NodeClassifier<B>> Scorer<B, M> for NodeScorer<B> {
-    fn all_outputs(
-        &self,
-        model: &M,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
-    ) -> Result<Option<DistRows>, TrainError> {
+    fn all_outputs(&self, run: &mut Evaluation<'_, M>) -> Result<Option<DistRows>, TrainError> {
         let Some(layer_wise) = &self.layer_wise else { return Ok(None) };
-        layer_wise.logits((model.layered(), embeddings), self.options, progress, world, &self.device).map(Some)
+        layer_wise.logits(run, self.options, &self.device).map(Some)
     }
 
-    fn scores(
-        &self,
-        state: ScoreState<'_>,
-        outputs: Option<&DistRows>,
-        model: &M,
-        embeddings: &Embeddings,
-        world: &mut ProcessGroup,
-    ) -> Result<SeedScores, TrainError> {
-        if let (Some(layer_wise), Some(rows)) = (&self.layer_wise, outputs) {
-            let batches = layer_wise.batches::<B>(state.split, rows, world, &self.device)?;
-            return scores_of_batches(model, batches, Ok, state, world);
+    fn scores(&self, state: ScoreState<'_>, run: &mut Evaluation<'_, M>) -> Result<SeedScores, TrainError> {
+        if let (Some(layer_wise), Some(rows)) = (&self.layer_wise, state.rows) {
+            let batches = layer_wise.batches::<B>(state.split, rows, run.world, &self.device)?;
+            return scores_of_batches(run, batches, Ok, state);
         }
         let loader = if state.split == Split::Test { &self.test } else { &self.valid };
         let batches = tensor_batches(loader, 0, &self.schema, self.options, &self.device);
-        scores_of_batches(model, batches, |batch| embeddings.fill(batch, &self.device), state, world)
+        let embeddings = run.embeddings;
+        scores_of_batches(run, batches, |batch| embeddings.fill(batch, &self.device), state)
     }
 }

@@ -2,12 +2,11 @@
 
 use super::task::NodeData;
 use crate::batch_input::BatchOptions;
-use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::fit::{BatchResult, Outputs, SeedBatch};
-use crate::inference::{InferenceProgress, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
+use crate::fit::{BatchResult, Evaluation, Outputs, SeedBatch};
+use crate::inference::{LayerWiseConfig, LayerWiseInput, layer_wise};
 use crate::loss::Target;
-use crate::models::{GraphSchema, Mode};
+use crate::models::{GraphSchema, Mode, NodeClassifier};
 use crate::training_config::TrainingConfig;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
@@ -48,22 +47,20 @@ impl LayerWise {
     }
 
     /// Computes the outputs for all nodes. Every rank must call this.
-    pub(super) fn logits<B: GnnBackend>(
+    pub(super) fn logits<B: GnnBackend, M: NodeClassifier<B>>(
         &self,
-        (layered, embeddings): (Option<&dyn LayeredModel<B>>, &Embeddings),
+        run: &mut Evaluation<'_, M>,
         options: BatchOptions,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
         device: &B::Device,
     ) -> Result<DistRows, TrainError> {
-        let Some(layered) = layered else {
+        let Some(layered) = run.model.layered() else {
             let what = "the layers of this model cannot be computed one after the other: evaluate sampled batches \
                         (`eval=sampled`)";
             return Err(TrainError::config(what));
         };
-        let input = LayerWiseInput { graph: &self.graph, schema: &self.schema, options, embeddings, progress };
-        let passes = layered.num_passes();
-        layer_wise(&input, layered, (self.seed_type, passes), &self.limits, world, device)
+        let (graph, schema) = (&self.graph, &self.schema);
+        let input = LayerWiseInput { graph, schema, options, embeddings: run.embeddings, progress: run.progress };
+        layer_wise(&input, layered, (self.seed_type, layered.num_passes()), &self.limits, run.world, device)
     }
 
     /// Returns the outputs for the nodes of a split in batches, as many on each rank. Every rank must call this.

@@ -1,15 +1,12 @@
 //! The evaluation of models for nodes, edges and graphs.
 
-use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::fit::{Evaluator, SeedTotals, Selection};
-use crate::inference_progress::InferenceProgress;
+use crate::fit::{Evaluation, Evaluator, SeedTotals, Selection};
 use crate::metrics::Decision;
 use crate::model_file::SavedLoss;
 use crate::objective::Objective;
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::{ScoreState, SeedScores};
-use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistRows;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::Split;
@@ -23,25 +20,32 @@ pub struct SeedEvaluator<S> {
 /// The scores of models of type `M`.
 pub(crate) trait Scorer<B: GnnBackend, M> {
     /// Computes the outputs for all nodes, if the evaluation reads them. Every rank must call this.
-    fn all_outputs(
-        &self,
-        _model: &M,
-        _embeddings: &Embeddings,
-        _progress: &dyn InferenceProgress,
-        _world: &mut ProcessGroup,
-    ) -> Result<Option<DistRows>, TrainError> {
+    fn all_outputs(&self, _run: &mut Evaluation<'_, M>) -> Result<Option<DistRows>, TrainError> {
         Ok(None)
     }
 
     /// Adds the seeds of the state's split, and returns the scores. Every rank must call this.
-    fn scores(
+    fn scores(&self, state: ScoreState<'_>, run: &mut Evaluation<'_, M>) -> Result<SeedScores, TrainError>;
+}
+
+impl<S> SeedEvaluator<S> {
+    /// Computes the scores on a split, by the decision of the validation data if they are given. `rows` are the outputs for
+    /// all nodes, if they were computed.
+    fn scores_on<B: GnnBackend, M>(
         &self,
-        state: ScoreState<'_>,
-        outputs: Option<&DistRows>,
-        model: &M,
-        embeddings: &Embeddings,
-        world: &mut ProcessGroup,
-    ) -> Result<SeedScores, TrainError>;
+        split: Split,
+        valid: Option<&SeedScores>,
+        rows: Option<&DistRows>,
+        run: &mut Evaluation<'_, M>,
+    ) -> Result<SeedScores, TrainError>
+    where
+        S: Scorer<B, M>,
+    {
+        let chosen = valid.and_then(|valid| valid.decision.as_ref());
+        let mut state = ScoreState::new(split, chosen, &self.objective, run.progress);
+        state.rows = rows;
+        self.scorer.scores(state, run)
+    }
 }
 
 impl<B: GnnBackend, M, S: Scorer<B, M>> Evaluator<B, M> for SeedEvaluator<S> {
@@ -73,44 +77,21 @@ impl<B: GnnBackend, M, S: Scorer<B, M>> Evaluator<B, M> for SeedEvaluator<S> {
         self.objective.rule.decides()
     }
 
-    fn evaluate(
-        &self,
-        split: Split,
-        model: &M,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
-    ) -> Result<SeedScores, TrainError> {
-        let outputs = self.scorer.all_outputs(model, embeddings, progress, world)?;
-        let state = ScoreState::new(split, None, &self.objective, progress);
-        self.scorer.scores(state, outputs.as_ref(), model, embeddings, world)
+    fn evaluate(&self, split: Split, run: &mut Evaluation<'_, M>) -> Result<SeedScores, TrainError> {
+        let rows = self.scorer.all_outputs(run)?;
+        self.scores_on::<B, M>(split, None, rows.as_ref(), run)
     }
 
-    fn evaluate_test(
-        &self,
-        valid: &SeedScores,
-        model: &M,
-        embeddings: &Embeddings,
-        progress: &dyn InferenceProgress,
-        world: &mut ProcessGroup,
-    ) -> Result<SeedScores, TrainError> {
-        let outputs = self.scorer.all_outputs(model, embeddings, progress, world)?;
-        let state = ScoreState::new(Split::Test, valid.decision.as_ref(), &self.objective, progress);
-        self.scorer.scores(state, outputs.as_ref(), model, embeddings, world)
+    fn evaluate_test(&self, valid: &SeedScores, run: &mut Evaluation<'_, M>) -> Result<SeedScores, TrainError> {
+        let rows = self.scorer.all_outputs(run)?;
+        self.scores_on::<B, M>(Split::Test, Some(valid), rows.as_ref(), run)
     }
 
     // Computes the outputs for all nodes once for both splits.
-    fn evaluate_trained(
-        &self,
-        model: &M,
-        embeddings: &Embeddings,
-        world: &mut ProcessGroup,
-    ) -> Result<SeedResult, TrainError> {
-        let outputs = self.scorer.all_outputs(model, embeddings, &(), world)?;
-        let state = ScoreState::new(Split::Valid, None, &self.objective, &());
-        let valid = self.scorer.scores(state, outputs.as_ref(), model, embeddings, world)?;
-        let state = ScoreState::new(Split::Test, valid.decision.as_ref(), &self.objective, &());
-        let test = self.scorer.scores(state, outputs.as_ref(), model, embeddings, world)?;
+    fn evaluate_trained(&self, run: &mut Evaluation<'_, M>) -> Result<SeedResult, TrainError> {
+        let rows = self.scorer.all_outputs(run)?;
+        let valid = self.scores_on::<B, M>(Split::Valid, None, rows.as_ref(), run)?;
+        let test = self.scores_on::<B, M>(Split::Test, Some(&valid), rows.as_ref(), run)?;
         Ok(Evaluator::<B, M>::result(self, 0, valid, test))
     }
 

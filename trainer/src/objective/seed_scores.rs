@@ -1,7 +1,7 @@
 //! The scores of a model on the nodes or graphs of a split.
 
 use crate::error::TrainError;
-use crate::fit::{BatchResult, Outputs, SeedBatch, run_evaluation};
+use crate::fit::{BatchResult, Evaluation, Outputs, SeedBatch, run_evaluation};
 use crate::inference_progress::{InferenceProgress, InferenceStep};
 use crate::loss::{OutputKind, Target};
 use crate::metrics::{
@@ -12,6 +12,7 @@ use crate::objective::Objective;
 use crate::objective::decision_rule::ValidationRows;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::{ClusterError, ProcessGroup};
+use edgecut_dist_sampler::DistRows;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::Split;
 use serde::Serialize;
@@ -46,6 +47,8 @@ pub struct TestDetails {
 pub(crate) struct ScoreState<'a> {
     pub(crate) split: Split,
     pub(crate) objective: &'a Objective,
+    /// The outputs for all nodes, if they were computed.
+    pub(crate) rows: Option<&'a DistRows>,
     progress: &'a dyn InferenceProgress,
     decision: Decision,
     /// The outputs of all batches, if they choose the decision.
@@ -68,6 +71,7 @@ impl<'a> ScoreState<'a> {
         Self {
             split,
             objective,
+            rows: None,
             progress,
             decision: chosen.cloned().unwrap_or_else(|| rule.without_data(*outputs)),
             kept: chooses.then(ValidationRows::default),
@@ -185,15 +189,15 @@ impl Counts {
 /// Computes the scores of a model on the batches of a split. Calls `fill` for each batch. Every rank must call this with as
 /// many batches: ranks meet at each batch, which bounds the wait for a slow rank to the time of one batch.
 pub(crate) fn scores_of_batches<B: GnnBackend, M, T: SeedBatch<B, M>>(
-    model: &M,
+    run: &mut Evaluation<'_, M>,
     batches: impl IntoIterator<Item = BatchResult<T>>,
     fill: impl Fn(T) -> Result<T, TrainError>,
     mut state: ScoreState<'_>,
-    world: &mut ProcessGroup,
 ) -> Result<SeedScores, TrainError> {
     let batches = batches.into_iter();
+    let world = &mut *run.world;
     let mut step = InferenceStep::before_first(&batches);
-    run_evaluation(model, batches, fill, |outputs| {
+    run_evaluation(run.model, batches, fill, |outputs| {
         state.add(outputs);
         world.barrier()?;
         step.step += 1;
