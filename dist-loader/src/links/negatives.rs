@@ -434,9 +434,8 @@ async fn edge_keys(graph: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) ->
     let this = graph.clone();
     let of = edges.to_vec();
     let ends = graph.run_on_workers(move || ends_by_type(&this, &of)).await?;
-    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let fetches = ends.into_iter().map(|(node_type, ids)| async move {
-        let originals = graph.fetch(node_type, ids.clone(), wanted).await?.original_ids;
+        let originals = graph.original_ids(node_type, ids.clone()).await?;
         Ok::<_, SampleError>((node_type, ids, originals))
     });
     let fetched = try_join_all(fetches).await?;

@@ -68,6 +68,19 @@ impl DistGraph {
         self.fetch_with(node_type, nodes, wanted, None).await
     }
 
+    /// Returns the ids of `nodes` in the dataset, fetched as [`DistGraph::fetch`] does.
+    ///
+    /// # Errors
+    /// The errors of [`DistGraph::fetch`].
+    pub async fn original_ids(
+        self: &Arc<Self>,
+        node_type: NodeTypeId,
+        nodes: Vec<u32>,
+    ) -> Result<Vec<u32>, SampleError> {
+        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
+        Ok(self.fetch(node_type, nodes, wanted).await?.original_ids)
+    }
+
     /// Fetches attributes of `nodes` as [`DistGraph::fetch`]. Features of a batch come from the cache that looks ahead as
     /// `ahead` tells, and go there.
     pub async fn fetch_with(

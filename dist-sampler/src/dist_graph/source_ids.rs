@@ -1,6 +1,5 @@
 //! The original ids of the sources of the own part's edges, fetched from their owners.
 
-use crate::config::node_fields::NodeFields;
 use crate::dist_graph::DistGraph;
 use crate::error::SampleError;
 use crate::part::source_ids::{distinct_sources, find_parallel, spread};
@@ -34,8 +33,7 @@ impl DistGraph {
             }
             let part = self.part().clone();
             let sources = self.workers.run(move || distinct_sources(&part, node_type)).await?;
-            let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-            let originals = self.fetch(node_type, sources.clone(), wanted).await?.original_ids;
+            let originals = self.original_ids(node_type, sources.clone()).await?;
             let part = self.part().clone();
             let spread = move || {
                 spread(&part, node_type, &sources, &originals, &mut all);

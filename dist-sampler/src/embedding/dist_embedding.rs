@@ -1,7 +1,6 @@
 //! An embedding that is sharded over all processes.
 
 use crate::arrays::bytes_of;
-use crate::config::node_fields::NodeFields;
 use crate::dist_graph::DistGraph;
 use crate::dist_graph::routing::{Elsewhere, Sources};
 use crate::error::SampleError;
@@ -398,12 +397,11 @@ impl DistEmbedding {
     pub async fn table(&self) -> Result<Vec<f32>, SampleError> {
         let num_nodes = self.graph.part().meta().node_types[self.node_type.index()].book.num_nodes() as u32;
         let mut table = vec![0.0; num_nodes as usize * self.dim];
-        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let per_piece = (self.rows_per_piece() as u32).saturating_mul(4);
         for start in (0..num_nodes).step_by(per_piece as usize) {
             let nodes: Vec<u32> = (start..num_nodes.min(start.saturating_add(per_piece))).collect();
             let values = self.pull(&nodes).await?;
-            let originals = self.graph.fetch(self.node_type, nodes, wanted).await?.original_ids;
+            let originals = self.graph.original_ids(self.node_type, nodes).await?;
             for (&id, row) in originals.iter().zip(values.chunks_exact(self.dim)) {
                 let Some(place) = table.get_mut(id as usize * self.dim..(id as usize + 1) * self.dim) else {
                     let what = format!("a peer returned original id {id}, but the graph has {num_nodes} nodes");

@@ -14,7 +14,7 @@ use burn::module::Module;
 use bytemuck::{Pod, Zeroable};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeSeeds, LabeledEdgeBatch, SeedEdge};
-use edgecut_dist_sampler::{DistGraph, NodeFields};
+use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::{EdgeTypeId, SeedEdgeSet, Split};
 use std::sync::Arc;
@@ -84,7 +84,6 @@ fn all_edges(
     world: &mut ProcessGroup,
 ) -> Result<Vec<SeedEdge>, TrainError> {
     let of_type = graph.part().edges(edge_type);
-    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let mut own = Vec::new();
     for part in graph.seed_share().parts {
         let num_edges = graph.num_seed_edges(part, edge_type, set)?;
@@ -93,9 +92,8 @@ fn all_edges(
             let edges = graph.handle().block_on(graph.seed_edges(part, edge_type, set, positions))?;
             let sources = edges.iter().map(|edge| edge.src).collect();
             let destinations = edges.iter().map(|edge| edge.dst).collect();
-            let sources = graph.handle().block_on(graph.fetch(of_type.src_type, sources, wanted))?.original_ids;
-            let destinations =
-                graph.handle().block_on(graph.fetch(of_type.dst_type, destinations, wanted))?.original_ids;
+            let sources = graph.handle().block_on(graph.original_ids(of_type.src_type, sources))?;
+            let destinations = graph.handle().block_on(graph.original_ids(of_type.dst_type, destinations))?;
             for (edge, (original_src, original_dst)) in edges.iter().zip(sources.into_iter().zip(destinations)) {
                 // Labeled edges and training edges carry messages, so that all of them have positions.
                 let Some(position) = edge.position else { continue };

@@ -8,7 +8,7 @@ use crate::gather::all_gather_large;
 use crate::models::LinkModel;
 use burn::tensor::Tensor;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::{DistGraph, NodeFields};
+use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
 use edgecut_graph::EdgeTypeId;
 use edgecut_graph::rng::{CounterRng, combine};
@@ -73,12 +73,11 @@ impl TopDestinations {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let graph = ends.node();
-        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let [src_type, dst_type] = ends.node_types();
         let candidates = candidates(graph, dst_type);
         let mut ids = Vec::with_capacity(candidates.len());
         for nodes in candidates.chunks(IDS_AT_ONCE) {
-            ids.extend(graph.handle().block_on(graph.fetch(dst_type, nodes.to_vec(), wanted))?.original_ids);
+            ids.extend(graph.handle().block_on(graph.original_ids(dst_type, nodes.to_vec()))?);
         }
         let known = match sources {
             None => KnownEdges::find(graph, ends.edge_type(), config.excluded, None, world)?,

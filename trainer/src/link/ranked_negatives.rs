@@ -10,7 +10,7 @@ use crate::inference::{ExcludedEdges, LayerWiseConfig, TopDestinations, TopDesti
 use crate::models::{GraphSchema, LinkModel};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{ChangingNegatives, NegativePairs};
-use edgecut_dist_sampler::{DistGraph, NodeFields};
+use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::EdgeTypeId;
 use edgecut_graph::rng::combine;
@@ -129,10 +129,9 @@ fn sources_of(graph: &Arc<DistGraph>, edge_type: EdgeTypeId) -> Result<BTreeSet<
     let mut sources = edges.csc.indices().to_vec();
     sources.sort_unstable();
     sources.dedup();
-    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let mut originals = BTreeSet::new();
     for ids in sources.chunks(IDS_AT_ONCE) {
-        originals.extend(graph.handle().block_on(graph.fetch(edges.src_type, ids.to_vec(), wanted))?.original_ids);
+        originals.extend(graph.handle().block_on(graph.original_ids(edges.src_type, ids.to_vec()))?);
     }
     Ok(originals)
 }

@@ -17,7 +17,7 @@ use crate::tasks::edge::{EDGES, ForEdges};
 use anyhow::{Context, bail};
 use clap::Args;
 use edgecut_cluster::ReduceOp;
-use edgecut_dist_sampler::{DistGraph, NodeFields};
+use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{NodeTypeId, Split};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::edge::{EdgeOutputs, EdgePredictionConfig};
@@ -196,8 +196,7 @@ impl End {
 
     /// Returns the ids of nodes in the dataset. `nodes` are global ids.
     fn original_ids(&self, graph: &Arc<DistGraph>, nodes: &[u32]) -> anyhow::Result<Vec<u32>> {
-        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-        Ok(graph.handle().block_on(graph.fetch(self.node_type, nodes.to_vec(), wanted))?.original_ids)
+        Ok(graph.handle().block_on(graph.original_ids(self.node_type, nodes.to_vec()))?)
     }
 }
 

@@ -438,9 +438,8 @@ fn user_ids(args: &PredictArgs, rows: &DistRows, nodes: impl Iterator<Item = u32
 
 /// Returns the ids in the dataset of those of `nodes`, which are global ids, that are selected, and these nodes.
 fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
-    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let graph = rows.node();
-    let all = graph.handle().block_on(graph.fetch(rows.node_type(), nodes.clone(), wanted))?.original_ids;
+    let all = graph.handle().block_on(graph.original_ids(rows.node_type(), nodes.clone()))?;
     let Some(selected) = selected else { return Ok((all, nodes)) };
     Ok(all.into_iter().zip(nodes).filter(|(id, _)| selected.binary_search(id).is_ok()).unzip())
 }

@@ -87,8 +87,7 @@ impl Selection {
             return Ok(ids.map(|ids| ids.into_iter().collect()));
         };
         let own = splits.nodes(graph, node_type, *split)?;
-        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-        let own = graph.handle().block_on(graph.fetch(node_type, own, wanted))?.original_ids;
+        let own = graph.handle().block_on(graph.original_ids(node_type, own))?;
         let mut ids = Vec::new();
         for of_rank in world.all_gather(bytemuck::cast_slice(&own))? {
             ids.extend(bytemuck::pod_collect_to_vec::<u8, u32>(&of_rank));
