@@ -226,7 +226,7 @@ impl DistGraph {
             };
             draft = self.workers.run_sized(lines, exchange).await?;
         }
-        self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish(shape)).await
+        self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish()).await
     }
 
     fn shape(&self, node_type: NodeTypeId, wanted: NodeFields) -> Result<Shape, SampleError> {
@@ -273,12 +273,8 @@ struct Shape {
 
 /// Attributes with some rows still missing.
 struct Draft {
-    labels: Vec<i64>,
-    targets: Vec<f32>,
-    times: Vec<i64>,
-    original_ids: Vec<u32>,
-    degrees: Vec<u32>,
-    in_weights: Vec<f32>,
+    /// All but the features.
+    found: NodeAttributes,
     features: Option<GatheredRows>,
 }
 
@@ -295,7 +291,7 @@ impl Draft {
         let rows = &sources.own;
         let nodes = part.nodes(node_type);
         let degrees = Degrees::new(part, node_type);
-        Self {
+        let found = NodeAttributes {
             labels: match &nodes.labels {
                 Some(labels) => values_if(wanted.labels, rows, |row| labels[row]),
                 None => Vec::new(),
@@ -304,6 +300,7 @@ impl Draft {
                 Some(targets) => target_rows(targets, shape.target_dim, rows),
                 None => Vec::new(),
             },
+            target_dim: shape.target_dim,
             times: match &nodes.times {
                 Some(times) => values_if(wanted.times, rows, |row| times[row]),
                 None => Vec::new(),
@@ -311,38 +308,42 @@ impl Draft {
             original_ids: values_if(wanted.original_ids, rows, |row| nodes.original_ids[row]),
             degrees: values_if(wanted.degrees, rows, |row| degrees.of(row)),
             in_weights: values_if(wanted.in_weights, rows, |row| degrees.weight_of(row)),
-            features: nodes.features.as_ref().filter(|_| wanted.features).map(|stored| {
-                let mut features = GatheredRows::new(rows.len(), shape.feature_dim);
-                features.gather(stored, rows);
-                if let Some(cached) = cached.filter(|_| sources.num_cached > 0) {
-                    features.gather(cached, &sources.cached);
-                }
-                features
-            }),
+            features: Vec::new(),
+            feature_dim: shape.feature_dim,
+        };
+        let mut features = None;
+        if let Some(stored) = nodes.features.as_ref().filter(|_| wanted.features) {
+            let gathered = features.insert(GatheredRows::new(rows.len(), shape.feature_dim));
+            gathered.gather(stored, rows);
+            if let Some(cached) = cached.filter(|_| sources.num_cached > 0) {
+                gathered.gather(cached, &sources.cached);
+            }
         }
+        Self { found, features }
     }
 
     /// Stores the rows of one reply, whose length was checked, at their positions.
     fn place(&mut self, positions: &[u32], data: &Bytes, wanted: NodeFields, shape: Shape) {
         let positions = &positions[..data.len() / shape.bytes_per_node.max(1)];
+        let found = &mut self.found;
         let mut rest = &data[..];
         if wanted.labels && shape.target_dim == 0 {
-            place(&mut self.labels, positions, &mut rest);
+            place(&mut found.labels, positions, &mut rest);
         }
         if wanted.times {
-            place(&mut self.times, positions, &mut rest);
+            place(&mut found.times, positions, &mut rest);
         }
         if wanted.original_ids {
-            place(&mut self.original_ids, positions, &mut rest);
+            place(&mut found.original_ids, positions, &mut rest);
         }
         if wanted.degrees {
-            place(&mut self.degrees, positions, &mut rest);
+            place(&mut found.degrees, positions, &mut rest);
         }
         if wanted.in_weights {
-            place(&mut self.in_weights, positions, &mut rest);
+            place(&mut found.in_weights, positions, &mut rest);
         }
         if shape.target_dim > 0 {
-            place_rows(&mut self.targets, shape.target_dim, positions, &mut rest);
+            place_rows(&mut found.targets, shape.target_dim, positions, &mut rest);
         }
         if let Some(features) = &mut self.features {
             features.place(positions, shape.dtype, rest);
@@ -356,18 +357,8 @@ impl Draft {
         }
     }
 
-    fn finish(self, shape: Shape) -> NodeAttributes {
-        NodeAttributes {
-            labels: self.labels,
-            targets: self.targets,
-            target_dim: shape.target_dim,
-            times: self.times,
-            original_ids: self.original_ids,
-            degrees: self.degrees,
-            in_weights: self.in_weights,
-            features: self.features.map(GatheredRows::finish).unwrap_or_default(),
-            feature_dim: shape.feature_dim,
-        }
+    fn finish(self) -> NodeAttributes {
+        NodeAttributes { features: self.features.map(GatheredRows::finish).unwrap_or_default(), ..self.found }
     }
 }
 
