@@ -1,6 +1,6 @@
 //! An entry point for fuzzing: all reads of a saved model. Not for other use.
 
-use super::saved_embeddings::WantedRows;
+use super::wanted_rows::WantedRows;
 use super::{ModelFileError, ModelOrigin, NewEmbeddings, SavedTask, TrainedOn, open_model, read_network};
 use crate::models::LinkModelConfig;
 use edgecut_gnn::Cpu;

@@ -3,7 +3,8 @@
 use super::embedding_index::EmbeddingIndex;
 use super::file_header::FileHeader;
 use super::row_ids::{IdKind, SavedIds};
-use super::saved_embeddings::{EmbeddingSize, RowReader, Taken};
+use super::row_reader::{RowReader, Taken};
+use super::saved_embeddings::EmbeddingSize;
 use super::{ModelFileError, embedding_name, original_ids_name};
 use edgecut_graph::{TableIds, TextIds};
 use safetensors::Dtype;
