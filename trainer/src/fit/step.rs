@@ -180,7 +180,7 @@ pub(crate) fn backward_and_all_reduce<B: AutodiffBackend, M: AutodiffModule<B>>(
     if let Some(LossSum { sum, totals, num_seeds, weight }) = loss {
         let mut gradients = sum.backward();
         if let Some((_, pulled)) = &embedded {
-            of_rows = Some(pulled.take_gradients(&mut gradients)?);
+            of_rows = Some(pulled.take_gradients(&mut gradients));
         }
         pieces = Some(gradient_pieces(model, GradientsParams::from_grads(gradients, model)));
         own_totals = Some((totals.inner(), num_seeds, weight));
