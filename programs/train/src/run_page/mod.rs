@@ -4,6 +4,7 @@ mod labels;
 mod metric_name;
 mod page;
 mod run;
+mod tables;
 
 pub(crate) use labels::{capitalized, decision_words, percent, positive_class_name};
 pub(crate) use metric_name::MetricName;
