@@ -362,6 +362,18 @@ impl<B: Backend> TensorBatch<B> {
     }
 }
 
+/// Returns the first row of each node type's seeds in the output of an encoder, which holds the seeds of one type after the
+/// other. The loader numbers the seeds of each type from 0.
+pub(crate) fn seed_starts(batch: &MiniBatch) -> Vec<u32> {
+    let mut starts = Vec::with_capacity(batch.nodes.len());
+    let mut end = 0;
+    for nodes in &batch.nodes {
+        starts.push(end);
+        end += nodes.hop_offsets.first().copied().unwrap_or(0);
+    }
+    starts
+}
+
 /// Removes edges from a batch, whose nodes have original ids.
 fn drop_edges(
     drop: DropEdges,

@@ -1,6 +1,6 @@
 //! A batch of edges with labels as tensors.
 
-use crate::batch_input::{BatchOptions, TensorBatch};
+use crate::batch_input::{BatchOptions, TensorBatch, seed_starts};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Outputs, SeedBatch};
@@ -48,13 +48,9 @@ impl<B: GnnBackend> EdgeBatchMaker<B> {
     /// Moves a batch to the device.
     pub(super) fn make(&self, batch: LabeledEdgeBatch) -> Result<EdgeTensorBatch<B>, TrainError> {
         let LabeledEdgeBatch { graph, mut src, mut dst, attributes, .. } = batch;
-        // The loader numbers the seeds of each node type from 0. Adding the start of a type's rows converts these
-        // numbers to rows of the encoder's output.
-        let num_seeds = |t: usize| graph.nodes.get(t).and_then(|nodes| nodes.hop_offsets.first()).copied().unwrap_or(0);
-        let start = |t: usize| (0..t).map(num_seeds).sum::<u32>();
-        let starts = (start(self.ends.0), start(self.ends.1));
-        src.iter_mut().for_each(|row| *row += starts.0);
-        dst.iter_mut().for_each(|row| *row += starts.1);
+        let starts = seed_starts(&graph);
+        src.iter_mut().for_each(|row| *row += starts[self.ends.0]);
+        dst.iter_mut().for_each(|row| *row += starts[self.ends.1]);
         let num_edges = src.len();
         let features = (self.feature_dim > 0 && num_edges > 0).then(|| {
             if attributes.features.len() != num_edges * self.feature_dim {

@@ -1,7 +1,7 @@
 //! A batch of edges as tensors.
 
 use super::popularity::Popularity;
-use crate::batch_input::{BatchOptions, TensorBatch};
+use crate::batch_input::{BatchOptions, TensorBatch, seed_starts};
 use crate::error::TrainError;
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::GraphSchema;
@@ -92,32 +92,26 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
             shared.push((group, log_probabilities));
         }
         let LinkBatch { graph, edge_types, mut src, mut dst, weights, negatives, num_left_out, .. } = batch;
-        // The loader numbers the seeds of each node type from 0. Adding the start of a type's rows converts these
-        // numbers to rows of the encoder's output.
-        let mut starts = Vec::with_capacity(graph.nodes.len());
-        let mut end = 0;
-        for nodes in &graph.nodes {
-            starts.push(end);
-            end += nodes.hop_offsets.first().copied().unwrap_or(0);
-        }
-        let start = |t: usize| starts.get(t).copied().unwrap_or(0);
+        let starts = seed_starts(&graph);
         let ends = schema.edge_ends();
         for (i, edge_type) in edge_types.iter().enumerate() {
             let (src_type, dst_type) = ends[edge_type.index()];
-            src[i] += start(src_type);
-            dst[i] += start(dst_type);
+            src[i] += starts[src_type];
+            dst[i] += starts[dst_type];
         }
-        let dst_type = |edge: usize| ends[edge_types[edge].index()].1;
         let negatives = match negatives {
             Negatives::OfEach { num, mut dst } => {
-                dst.iter_mut().enumerate().for_each(|(at, row)| *row += start(dst_type(at / num.max(1))));
+                for (rows, edge_type) in dst.chunks_mut(num.max(1)).zip(&edge_types) {
+                    let start = starts[ends[edge_type.index()].1];
+                    rows.iter_mut().for_each(|row| *row += start);
+                }
                 NegativeRows::OfEach { num, rows: dst }
             }
             Negatives::Shared(_) => {
                 let mut groups = Vec::new();
                 for (group, log_probabilities) in shared {
                     let SharedCandidates { dst_type, edges, candidates, masked } = group;
-                    let start = start(dst_type.index());
+                    let start = starts[dst_type.index()];
                     let rows = candidates.into_iter().map(|number| number + start).collect();
                     groups.push(SharedRows { edges, rows, masked, log_probabilities });
                 }
