@@ -26,12 +26,15 @@ impl<B: Backend> GraphInput<B> {
     /// - `features`: `[num_nodes, in_channels]`
     ///
     /// # Errors
-    /// [`ModelError::Graphs`] if the arguments have different numbers of nodes.
+    /// [`ModelError::Batch`] if the arguments have different numbers of nodes.
     pub fn new(features: Tensor<B, 2>, block: Block, segments: Segments) -> Result<Self, ModelError> {
         let [rows, _] = features.dims();
-        let given = [rows, block.num_dst(), block.num_src(), segments.num_rows()];
-        if given.iter().any(|&nodes| nodes != rows) {
-            return Err(ModelError::Graphs { given });
+        let [destinations, sources, pooled] = [block.num_dst(), block.num_src(), segments.num_rows()];
+        if [destinations, sources, pooled] != [rows; 3] {
+            return Err(ModelError::batch(format!(
+                "batch of graphs: {rows} rows of features, {destinations} destinations, {sources} sources and {pooled} \
+                 pooled rows, but all four numbers must be equal"
+            )));
         }
         Ok(Self { nodes: ModelInput::new(features, vec![block])?, segments })
     }
@@ -39,7 +42,7 @@ impl<B: Backend> GraphInput<B> {
     /// Adds the normalisation that a GCN needs.
     ///
     /// # Errors
-    /// [`ModelError::ForeignNorm`] if the normalisation was made for a batch of another size.
+    /// [`ModelError::Batch`] if the normalisation was made for a batch of another size.
     pub fn with_gcn_norm(self, norm: GcnNorm) -> Result<Self, ModelError> {
         Ok(Self { nodes: self.nodes.with_gcn_norm(norm)?, ..self })
     }
@@ -50,7 +53,7 @@ impl<B: Backend> GraphInput<B> {
     /// - `rows`: `[num_edges, edge_dim]`
     ///
     /// # Errors
-    /// [`ModelError::EdgeFeatures`] if the number of rows is not the number of edges.
+    /// [`ModelError::Batch`] if the number of rows is not the number of edges.
     pub fn with_edge_features(self, rows: Tensor<B, 2>) -> Result<Self, ModelError> {
         Ok(Self { nodes: self.nodes.with_edge_features(vec![Some(rows)])?, ..self })
     }
@@ -91,7 +94,7 @@ impl<B: Backend> GraphInput<B> {
     /// Returns the normalisation that a [`GcnConv`](edgecut_gnn::nn::GcnConv) needs.
     ///
     /// # Errors
-    /// [`ModelError::MissingNorm`] if the batch was made without normalisation.
+    /// [`ModelError::Batch`] if the batch was made without normalisation.
     pub fn gcn_norm(&self) -> Result<&GcnNorm, ModelError> {
         self.nodes.gcn_norm()
     }
@@ -99,7 +102,7 @@ impl<B: Backend> GraphInput<B> {
     /// Checks that the features have `in_channels` columns.
     ///
     /// # Errors
-    /// [`ModelError::FeatureWidth`] if not.
+    /// [`ModelError::Batch`] if not.
     pub fn check(&self, in_channels: usize) -> Result<(), ModelError> {
         self.nodes.check(1, in_channels)
     }

@@ -57,17 +57,20 @@ impl<B: Backend> ModelInput<B> {
     /// - `features`: `[blocks[0].num_src, in_channels]`
     ///
     /// # Errors
-    /// [`ModelError::LayerCount`] without blocks, [`ModelError::BlocksDoNotChain`] if a block does not read as many
-    /// nodes as the features or the block before supply.
+    /// [`ModelError::Batch`] without blocks, and if a block does not read as many nodes as the features or the block before
+    /// supply.
     pub fn new(features: Tensor<B, 2>, blocks: Vec<Block>) -> Result<Self, ModelError> {
         if blocks.is_empty() {
-            return Err(ModelError::LayerCount { blocks: 0, layers: 1 });
+            return Err(ModelError::layer_count(0, 1));
         }
         let [rows, feature_dim] = features.dims();
         let mut given = rows;
         for (position, block) in blocks.iter().enumerate() {
             if block.num_src() != given {
-                return Err(ModelError::BlocksDoNotChain { block: position, num_src: block.num_src(), given });
+                return Err(ModelError::batch(format!(
+                    "block {position} reads {} nodes, but the features or the block before it have {given}",
+                    block.num_src()
+                )));
             }
             given = block.num_dst();
         }
@@ -88,29 +91,30 @@ impl<B: Backend> ModelInput<B> {
         blocks: Vec<Vec<Block>>,
     ) -> Result<Self, ModelError> {
         schema.validate()?;
-        let counts = |given: usize, expected: usize, what: &'static str| {
-            if given == expected { Ok(()) } else { Err(ModelError::TypeCount { what, given, expected }) }
-        };
-        counts(nodes.len(), schema.node_types.len(), "node")?;
-        counts(blocks.len(), schema.edge_types.len(), "edge")?;
+        for (what, given, expected) in
+            [("node", nodes.len(), schema.node_types.len()), ("edge", blocks.len(), schema.edge_types.len())]
+        {
+            if given != expected {
+                let what = format!("a batch with {given} {what} types for a graph with {expected}");
+                return Err(ModelError::batch(what));
+            }
+        }
         let layers = blocks[0].len();
         for (nodes, of_type) in nodes.iter().zip(&schema.node_types) {
-            let name = || of_type.name.clone();
             let ascending = nodes.within_hop.windows(2).all(|pair| pair[0] <= pair[1]);
             if nodes.within_hop.len() != layers + 1 || !ascending {
-                return Err(ModelError::Prefixes { node_type: name(), layers });
+                return Err(ModelError::batch(format!(
+                    "node type {}: prefix lengths must not decrease, and there must be one more than the {layers} layers",
+                    of_type.name
+                )));
             }
-            let expected = nodes.within_hop[layers];
-            match nodes.features.as_ref().map(Tensor::dims) {
-                Some([given, _]) if given != expected => {
-                    return Err(ModelError::FeatureRows { node_type: name(), given, expected });
-                }
-                _ => {}
+            if let Some(features) = &nodes.features {
+                check_rows(&of_type.name, features.dims()[0], nodes.within_hop[layers])?;
             }
         }
         for (blocks, edges) in blocks.iter().zip(&schema.edge_types) {
             if blocks.len() != layers {
-                return Err(ModelError::LayerCount { blocks: blocks.len(), layers });
+                return Err(ModelError::layer_count(blocks.len(), layers));
             }
             let src = &nodes[edges.src.index()].within_hop;
             let dst = &nodes[edges.dst.index()].within_hop;
@@ -118,7 +122,10 @@ impl<B: Backend> ModelInput<B> {
                 let expected = [dst[layers - 1 - layer], src[layers - layer]];
                 let given = [block.num_dst(), block.num_src()];
                 if given != expected {
-                    return Err(ModelError::BlockSize { relation: edges.relation.clone(), layer, given, expected });
+                    return Err(ModelError::batch(format!(
+                        "edge type {}, layer {layer}: a block of {given:?} destinations and sources, expected {expected:?}",
+                        edges.relation
+                    )));
                 }
             }
         }
@@ -136,10 +143,10 @@ impl<B: Backend> ModelInput<B> {
     /// Adds the normalisation that a GCN needs.
     ///
     /// # Errors
-    /// [`ModelError::ForeignNorm`] if the normalisation was made for a batch of another size.
+    /// [`ModelError::Batch`] if the normalisation was made for a batch of another size.
     pub fn with_gcn_norm(mut self, norm: GcnNorm) -> Result<Self, ModelError> {
         if self.blocks().iter().any(|block| !norm.weights().fits(block.graph())) {
-            return Err(ModelError::ForeignNorm);
+            return Err(ModelError::batch("the GCN normalisation was made for a batch of another size"));
         }
         self.gcn_norm = Some(norm);
         Ok(self)
@@ -152,21 +159,16 @@ impl<B: Backend> ModelInput<B> {
     /// - `rows`: `[nodes of the type, columns]`
     ///
     /// # Errors
-    /// [`ModelError::NoSuchNodeType`] if the node type does not exist, [`ModelError::FeatureRows`] if the number of
-    /// rows differs from the number of nodes.
+    /// [`ModelError::NoSuchNodeType`] if the node type does not exist, [`ModelError::Batch`] if the number of rows differs
+    /// from the number of nodes.
     pub fn with_embeddings(mut self, node_type: NodeTypeId, rows: Tensor<B, 2>) -> Result<Self, ModelError> {
         let types = self.nodes.len();
         let Some(nodes) = self.nodes.get_mut(node_type.index()) else {
             return Err(ModelError::NoSuchNodeType { node_type: node_type.index(), types });
         };
-        let [given, _] = rows.dims();
-        let expected = nodes.within_hop.last().copied().unwrap_or(0);
-        if given != expected {
-            let node_type = self.schema.node_types[node_type.index()].name.clone();
-            return Err(ModelError::FeatureRows { node_type, given, expected });
-        }
-        let has_features = self.schema.node_types[node_type.index()].feature_dim > 0;
-        nodes.features = Some(match nodes.features.take().filter(|_| has_features) {
+        let of_type = &self.schema.node_types[node_type.index()];
+        check_rows(&of_type.name, rows.dims()[0], nodes.within_hop.last().copied().unwrap_or(0))?;
+        nodes.features = Some(match nodes.features.take().filter(|_| of_type.feature_dim > 0) {
             Some(features) => Tensor::cat(vec![features, rows], 1),
             None => rows,
         });
@@ -213,9 +215,10 @@ impl<B: Backend> ModelInput<B> {
     /// Returns the normalisation that a [`GcnConv`](edgecut_gnn::nn::GcnConv) needs.
     ///
     /// # Errors
-    /// [`ModelError::MissingNorm`] if the batch was made without normalisation.
+    /// [`ModelError::Batch`] if the batch was made without normalisation.
     pub fn gcn_norm(&self) -> Result<&GcnNorm, ModelError> {
-        self.gcn_norm.as_ref().ok_or(ModelError::MissingNorm)
+        let what = "a GCN needs the normalisation of the batch, but this batch was made without it";
+        self.gcn_norm.as_ref().ok_or_else(|| ModelError::batch(what))
     }
 
     /// Adds the features of edges, by edge type, and their columns to the schema. The edges of each type are all edges of its
@@ -225,16 +228,13 @@ impl<B: Backend> ModelInput<B> {
     /// - each of `rows`: `[num_edges, edge_dim]`
     ///
     /// # Errors
-    /// [`ModelError::EdgeFeatures`] if the number of rows is not the number of edges.
+    /// [`ModelError::Batch`] if the number of rows is not the number of edges.
     pub fn with_edge_features(mut self, rows: Vec<Option<Tensor<B, 2>>>) -> Result<Self, ModelError> {
-        for (edge_type, (blocks, rows)) in self.blocks.iter().zip(&rows).enumerate() {
-            let expected = blocks.first().map_or(0, Block::num_edges);
-            let [given, dim] = rows.as_ref().map_or([expected, 0], Tensor::dims);
-            let edges = &self.schema.edge_types[edge_type];
-            if given != expected {
-                return Err(ModelError::EdgeFeatures { relation: edges.relation.clone(), given, expected });
-            }
-            if edges.edge_dim != dim {
+        for (edge_type, rows) in rows.iter().enumerate().take(self.blocks.len()) {
+            let dims = rows.as_ref().map(Tensor::dims);
+            self.check_edge_rows(edge_type, dims.map(|[given, _]| given))?;
+            let dim = dims.map_or(0, |[_, dim]| dim);
+            if self.schema.edge_types[edge_type].edge_dim != dim {
                 Arc::make_mut(&mut self.schema).edge_types[edge_type].edge_dim = dim;
             }
         }
@@ -259,7 +259,7 @@ impl<B: Backend> ModelInput<B> {
     /// - each of `ages`: `[num_edges, 1]`
     ///
     /// # Errors
-    /// [`ModelError::EdgeFeatures`] if the number of rows is not the number of edges.
+    /// [`ModelError::Batch`] if the number of rows is not the number of edges.
     pub fn with_edge_ages(mut self, ages: Vec<Option<Tensor<B, 2>>>) -> Result<Self, ModelError> {
         for (edge_type, rows) in ages.iter().enumerate() {
             let given = rows.as_ref().map(|rows| rows.dims()[0]);
@@ -272,7 +272,7 @@ impl<B: Backend> ModelInput<B> {
     /// Adds the factors of messages, by edge type, and the weights to the schema.
     ///
     /// # Errors
-    /// [`ModelError::EdgeFeatures`] if the number of factors is not the number of edges.
+    /// [`ModelError::Batch`] if the number of factors is not the number of edges.
     pub fn with_edge_factors(mut self, factors: Vec<Option<Arc<EdgeWeights>>>) -> Result<Self, ModelError> {
         for (edge_type, of_type) in factors.iter().enumerate() {
             self.check_edge_rows(edge_type, of_type.as_ref().map(|factors| factors.edges().len()))?;
@@ -288,8 +288,8 @@ impl<B: Backend> ModelInput<B> {
         let expected = self.blocks_of(EdgeTypeId(edge_type as u16)).first().map_or(0, Block::num_edges);
         match given {
             Some(given) if given != expected => {
-                let relation = self.schema.edge_types[edge_type].relation.clone();
-                Err(ModelError::EdgeFeatures { relation, given, expected })
+                let relation = &self.schema.edge_types[edge_type].relation;
+                Err(ModelError::batch(format!("{given} rows of features for {expected} edges of type {relation}")))
             }
             _ => Ok(()),
         }
@@ -325,22 +325,34 @@ impl<B: Backend> ModelInput<B> {
     /// Checks that this is a homogeneous batch with `layers` layers and `in_channels` feature columns.
     ///
     /// # Errors
-    /// [`ModelError::Heterogeneous`], [`ModelError::LayerCount`] or [`ModelError::FeatureWidth`] if it is not.
+    /// [`ModelError::Batch`] if it is not.
     pub fn check(&self, layers: usize, in_channels: usize) -> Result<(), ModelError> {
         if !self.schema.is_homogeneous() {
             let node_types = self.nodes.len();
             let edge_types = self.blocks.len();
-            return Err(ModelError::Heterogeneous { node_types, edge_types });
+            return Err(ModelError::batch(format!(
+                "a batch of {node_types} node types and {edge_types} edge types for a model of homogeneous graphs: use a \
+                 relational model"
+            )));
         }
         if self.num_layers() != layers {
-            return Err(ModelError::LayerCount { blocks: self.num_layers(), layers });
+            return Err(ModelError::layer_count(self.num_layers(), layers));
         }
         let given = self.nodes[0].features.as_ref().map_or(0, |features| features.dims()[1]);
         if given != in_channels {
-            return Err(ModelError::FeatureWidth { given, expected: in_channels });
+            return Err(ModelError::batch(format!("features have {given} columns, the model reads {in_channels}")));
         }
         Ok(())
     }
+}
+
+/// Checks that there is a row for each node of a type.
+fn check_rows(node_type: &str, given: usize, expected: usize) -> Result<(), ModelError> {
+    if given == expected {
+        return Ok(());
+    }
+    let what = format!("node type {node_type}: {given} rows of features or embeddings for {expected} nodes");
+    Err(ModelError::batch(what))
 }
 
 /// Returns the first rows of an edge type, if it has some.

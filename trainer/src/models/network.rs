@@ -240,7 +240,7 @@ impl<B: GnnBackend> Network<B> {
     /// [`ModelError`] if the batch has another schema or number of layers than the model, or lacks data that it needs.
     pub fn forward_by_type(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
         if input.num_layers() != self.layers.len() {
-            return Err(ModelError::LayerCount { blocks: input.num_layers(), layers: self.layers.len() });
+            return Err(ModelError::layer_count(input.num_layers(), self.layers.len()));
         }
         let mut outputs = Vec::with_capacity(self.outputs.len());
         for (node_type, parts) in self.parts(input, None, mode)?.into_iter().enumerate() {
@@ -284,7 +284,7 @@ impl<B: GnnBackend> Network<B> {
     ) -> Result<Vec<Vec<Tensor<B, 2>>>, ModelError> {
         let config = self.config();
         if let Some(what) = config.graph.difference(input.schema()) {
-            return Err(ModelError::ForeignSchema { what });
+            return Err(ModelError::batch(format!("the batch is of another graph than the model: {what}")));
         }
         self.check_norm(input)?;
         let mut rows = self.encode(input, mode)?;
@@ -344,7 +344,10 @@ impl<B: GnnBackend> Network<B> {
             let expected = if encoder.is_some() { of_type.encoded_width() } else { config.channels_before(0) };
             let width = nodes.features.as_ref().map_or(0, |features| features.dims()[1]);
             let Some(features) = nodes.features.clone().filter(|_| width == expected) else {
-                return Err(ModelError::NodeWidth { node_type: of_type.name.clone(), given: width, expected });
+                return Err(ModelError::batch(format!(
+                    "node type {}: {width} columns of features or embeddings, the model reads {expected}",
+                    of_type.name
+                )));
             };
             let of_input = self.mask(mode, config.input_dropout, INPUT, t);
             let of_encoded = self.mask(mode, config.dropout, ENCODED, t);

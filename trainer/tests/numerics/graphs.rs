@@ -475,8 +475,8 @@ fn what_does_not_fit_is_refused() {
     let model: Network<Plain> = config.init(5, &Default::default()).expect("a model");
     let batch = batch::<Plain>(vec![0], false);
     let error = model.forward(batch.input().expect("graphs"), Mode::Eval).err();
-    let what = "nodes with 3 features instead of nodes with 5 features".into();
-    assert_eq!(error, Some(ModelError::ForeignSchema { what }));
+    let what = "the batch is of another graph than the model: nodes with 3 features instead of nodes with 5 features";
+    assert_eq!(error, Some(ModelError::Batch { what: what.into() }));
     let none = GraphTensorBatch::<Plain>::new(
         GraphBatch::new(&graphs(), vec![]),
         GraphBatchOptions::default(),
@@ -492,7 +492,8 @@ fn what_does_not_fit_is_refused() {
         .init(5, &Default::default())
         .expect("a model");
     let error = model.forward(without_norm.expect("a batch").input().expect("a graph"), Mode::Eval).err();
-    assert_eq!(error, Some(ModelError::MissingNorm));
+    let what = "a GCN needs the normalisation of the batch, but this batch was made without it";
+    assert_eq!(error, Some(ModelError::Batch { what: what.into() }));
 }
 
 #[test]

@@ -182,23 +182,28 @@ fn rejects_batches_that_do_not_fit() {
     let blocks = |hops: &[usize]| Block::layers(graph, hops).expect("blocks");
     let features = |columns| burn::tensor::Tensor::<Plain, 2>::zeros([NODES, columns], &device);
     let all = &[NODES; 3][..];
+    let refusal = |what: &str| Some(ModelError::Batch { what: what.into() });
     let error = ModelInput::new(features(CHANNELS), vec![]).err();
-    assert_eq!(error, Some(ModelError::LayerCount { blocks: 0, layers: 1 }));
+    assert_eq!(error, refusal("a batch of 0 blocks for a model of 1 layers, expected one block per layer"));
     let few = burn::tensor::Tensor::<Plain, 2>::zeros([3, CHANNELS], &device);
     let error = ModelInput::new(few, blocks(all)).err();
-    assert_eq!(error, Some(ModelError::BlocksDoNotChain { block: 0, num_src: NODES, given: 3 }));
+    let what = format!("block 0 reads {NODES} nodes, but the features or the block before it have 3");
+    assert_eq!(error, refusal(&what));
     let other = BatchGraph::new(vec![0], vec![], NODES).expect("a graph");
     let foreign = GcnNorm::new(&other, &[0; NODES]).expect("degrees that fit");
     let input = ModelInput::new(features(CHANNELS), blocks(all)).expect("an input");
-    assert_eq!(input.with_gcn_norm(foreign).err(), Some(ModelError::ForeignNorm));
+    let what = "the GCN normalisation was made for a batch of another size";
+    assert_eq!(input.with_gcn_norm(foreign).err(), refusal(what));
 
     let gcn =
         NetworkConfig::stack(ConvKind::Gcn(GcnSettings), CHANNELS, 4, 2, 2).init::<Plain>(0, &device).expect("a model");
     let run = |columns, hops: &[usize]| {
         gcn.forward(ModelInput::new(features(columns), blocks(hops)).expect("an input"), Mode::Eval).err()
     };
-    assert_eq!(run(CHANNELS, all), Some(ModelError::MissingNorm));
-    assert_eq!(run(CHANNELS, &[NODES; 2]), Some(ModelError::LayerCount { blocks: 1, layers: 2 }));
-    let what = format!("nodes with 3 features instead of nodes with {CHANNELS} features");
-    assert_eq!(run(3, all), Some(ModelError::ForeignSchema { what }));
+    let what = "a GCN needs the normalisation of the batch, but this batch was made without it";
+    assert_eq!(run(CHANNELS, all), refusal(what));
+    let what = "a batch of 1 blocks for a model of 2 layers, expected one block per layer";
+    assert_eq!(run(CHANNELS, &[NODES; 2]), refusal(what));
+    let what = "the batch is of another graph than the model: nodes with 3 features instead of nodes with";
+    assert_eq!(run(3, all), refusal(&format!("{what} {CHANNELS} features")));
 }

@@ -322,7 +322,8 @@ fn rejects_settings_and_batches_that_do_not_fit() {
     let narrow = whole.all().with_embeddings(NodeTypeId(2), Tensor::zeros([7, 2], &device)).expect("rows that fit");
     assert!(error(config(sage), narrow).contains("node type c: 2 columns"));
     let rows = whole.all::<Plain>().with_embeddings(NodeTypeId(2), Tensor::zeros([6, HIDDEN], &device)).err();
-    assert!(matches!(rows, Some(ModelError::FeatureRows { given: 6, expected: 7, .. })), "{rows:?}");
+    let what = "node type c: 6 rows of features or embeddings for 7 nodes".into();
+    assert_eq!(rows, Some(ModelError::Batch { what }));
     let stack = NetworkConfig::stack(sage, 5, 8, 3, 2);
     assert!(error(stack, whole.all()).contains("node type a with 5 features instead of nodes with 5 features"));
     let several = NetworkConfig { encoders: false, ..config(sage) };
