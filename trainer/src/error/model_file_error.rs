@@ -1,9 +1,9 @@
 //! The errors of model files.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use safetensors::{Dtype, SafeTensorError};
+use safetensors::SafeTensorError;
 use thiserror::Error;
 
 use super::ModelError;
@@ -36,18 +36,6 @@ pub enum ModelFileError {
         /// Why.
         source: SafeTensorError,
     },
-    /// The file is a safetensors file, but not a model of this program.
-    #[error("model {path}: it is not a model of this version: {}", why_foreign(.key, .found.as_deref(), .expected))]
-    Metadata {
-        /// The file.
-        path: PathBuf,
-        /// The key of the entry.
-        key: &'static str,
-        /// The value of the entry, if it exists.
-        found: Option<String>,
-        /// The expected value.
-        expected: &'static str,
-    },
     /// The configuration in the metadata cannot be parsed.
     #[error("model {path}: metadata config is not a valid model configuration")]
     Config {
@@ -74,42 +62,6 @@ pub enum ModelFileError {
         /// Parameters by the configuration.
         expected: usize,
     },
-    /// The file has another number of parameters than its configuration.
-    #[error("model {path}: the file has {given} parameters, its configuration describes {expected}")]
-    ParameterCount {
-        /// The file.
-        path: PathBuf,
-        /// Parameters in the file.
-        given: usize,
-        /// Parameters by the configuration.
-        expected: usize,
-    },
-    /// A tensor is missing.
-    #[error("model {path}: tensor {tensor} is missing")]
-    MissingTensor {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-    },
-    /// The file has a tensor that the model does not have.
-    #[error("model {path}: tensor {tensor} does not belong to this model")]
-    UnexpectedTensor {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-    },
-    /// A tensor has another element type than `F32`.
-    #[error("model {path}: tensor {tensor} has type {found:?}, expected F32")]
-    TensorType {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// The element type in the file.
-        found: Dtype,
-    },
     /// A tensor has another shape than the configuration describes.
     #[error("model {path}: tensor {tensor} has shape {found:?}, expected {expected:?}")]
     TensorShape {
@@ -121,22 +73,6 @@ pub enum ModelFileError {
         found: Vec<usize>,
         /// The shape by the configuration.
         expected: Vec<usize>,
-    },
-    /// A file with embeddings contradicts the model file or the graph.
-    #[error("model {path}: {what}")]
-    Shard {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        what: String,
-    },
-    /// The graph is not like the one that the model was trained on.
-    #[error("model {path}: {what}")]
-    OtherData {
-        /// The file.
-        path: PathBuf,
-        /// The difference, and its remedy.
-        what: String,
     },
     /// Files with embeddings are missing on this node.
     #[error(
@@ -163,24 +99,27 @@ pub enum ModelFileError {
         /// Why.
         source: Box<ClusterError>,
     },
-    /// A value is not finite.
-    #[error("model {path}: tensor {tensor} holds {value} at element {position}")]
-    NotFinite {
+    /// The content of a file is damaged, is not of this version, or contradicts the model or the graph.
+    #[error("model {path}: {what}")]
+    Content {
         /// The file.
         path: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// The row-major position of the value.
-        position: usize,
-        /// The value.
-        value: f32,
+        /// The fault, and its remedy.
+        what: String,
     },
 }
 
-/// Describes an entry of the metadata that has another value than models of this version have.
-fn why_foreign(key: &str, found: Option<&str>, expected: &str) -> String {
-    match found {
-        Some(found) => format!("its metadata {key} is {found}, expected {expected}"),
-        None => format!("its metadata has no {key}, expected {expected}"),
+impl ModelFileError {
+    /// Returns the error of a file's content.
+    pub fn content(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
+        Self::Content { path: path.into(), what: what.into() }
+    }
+
+    pub(crate) fn missing_tensor(path: &Path, tensor: &str) -> Self {
+        Self::content(path, format!("tensor {tensor} is missing"))
+    }
+
+    pub(crate) fn unexpected_tensor(path: &Path, tensor: &str) -> Self {
+        Self::content(path, format!("tensor {tensor} does not belong to this model"))
     }
 }

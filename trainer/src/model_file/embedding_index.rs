@@ -63,10 +63,10 @@ impl EmbeddingIndex {
     /// Parses the index of the model file `path`.
     ///
     /// # Errors
-    /// [`ModelFileError::Shard`] if the text is not an index, names files that are not shards of this save, or has a table
+    /// [`ModelFileError::Content`] if the text is not an index, names files that are not shards of this save, or has a table
     /// with more nodes than its files have rows.
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self, ModelFileError> {
-        let wrong = |what: String| ModelFileError::Shard { path: path.to_owned(), what };
+        let wrong = |what: String| ModelFileError::content(path, what);
         let index: Self =
             serde_json::from_str(text).map_err(|e| wrong(format!("its list of embeddings cannot be read: {e}")))?;
         for shard in &index.shards {

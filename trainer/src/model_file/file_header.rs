@@ -77,18 +77,17 @@ impl FileHeader {
     /// Returns a tensor of this type and shape.
     ///
     /// # Errors
-    /// [`ModelFileError::MissingTensor`], or [`ModelFileError::Shard`] if it has another type or shape.
+    /// [`ModelFileError::Content`] if there is none, or if it has another type or shape.
     pub(super) fn expect(&self, name: &str, dtype: Dtype, shape: &[usize]) -> Result<TensorInfo, ModelFileError> {
-        let path = self.path.clone();
         match self.tensor(name) {
-            None => Err(ModelFileError::MissingTensor { path, tensor: name.to_owned() }),
+            None => Err(ModelFileError::missing_tensor(&self.path, name)),
             Some(info) if info.dtype != dtype || info.shape != shape => {
                 let found = info.dtype;
                 let found_shape = &info.shape;
                 let what = format!(
                     "tensor {name} is {found:?} of shape {found_shape:?}, expected {dtype:?} of shape {shape:?}"
                 );
-                Err(ModelFileError::Shard { path, what })
+                Err(ModelFileError::content(&self.path, what))
             }
             Some(info) => Ok(info.clone()),
         }
@@ -120,7 +119,7 @@ impl FileHeader {
     /// Compares the bytes of the file with their checksum.
     ///
     /// # Errors
-    /// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Shard`] for another checksum.
+    /// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Content`] for another checksum.
     pub(super) fn check(&self, expected: &str) -> Result<(), ModelFileError> {
         let num_bytes = self.data_start + self.header.data_len() as u64;
         let mut piece = vec![0; PIECE_BYTES.min(num_bytes as usize)];
@@ -140,7 +139,7 @@ impl FileHeader {
         let what = format!(
             "its checksum is {found}, but the model file lists {expected}: the file was changed, copy it again"
         );
-        Err(ModelFileError::Shard { path: self.path.clone(), what })
+        Err(ModelFileError::content(&self.path, what))
     }
 
     /// Makes the bytes of a safetensors file with the tensors whose names `wanted` accepts, and with other metadata.

@@ -127,7 +127,7 @@ fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[(&str, usize)])
     for &(node_type, dim) in embedded {
         let tensor = embedding_name(node_type);
         let Some(table) = index.tables.iter().find(|table| table.node_type == node_type) else {
-            return Err(ModelFileError::MissingTensor { path: path.to_owned(), tensor });
+            return Err(ModelFileError::missing_tensor(path, &tensor));
         };
         if table.dim != dim {
             let found = vec![table.num_nodes, table.dim];
@@ -137,8 +137,7 @@ fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[(&str, usize)])
     }
     match index.tables.iter().find(|table| embedded.iter().all(|(name, _)| *name != table.node_type)) {
         Some(table) => {
-            let tensor = embedding_name(&table.node_type);
-            Err(ModelFileError::UnexpectedTensor { path: path.to_owned(), tensor })
+            Err(ModelFileError::unexpected_tensor(path, &embedding_name(&table.node_type)))
         }
         None => Ok(()),
     }
@@ -203,7 +202,7 @@ impl<B: Backend> Fill<'_, B> {
     /// Reads the embeddings of `node_types`, and checks that all tensors of the file were used.
     ///
     /// # Errors
-    /// The first error of a parameter or a table, or [`ModelFileError::UnexpectedTensor`].
+    /// The first error of a parameter or a table, or [`ModelFileError::Content`] for other tensors.
     fn finish(mut self, node_types: &[(&str, usize)]) -> Result<Vec<EmbeddingTable>, ModelFileError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -218,7 +217,7 @@ impl<B: Backend> Fill<'_, B> {
             tables.push(EmbeddingTable { node_type: node_type.to_owned(), dim, values });
         }
         match self.file.names().into_iter().find(|name| !self.used.contains(*name)) {
-            Some(name) => Err(ModelFileError::UnexpectedTensor { path: self.path.to_owned(), tensor: name.to_owned() }),
+            Some(name) => Err(ModelFileError::unexpected_tensor(self.path, name)),
             None => Ok(tables),
         }
     }
@@ -254,13 +253,12 @@ pub(super) fn read_tensor<const D: usize>(
     name: &str,
     dims: [usize; D],
 ) -> Result<Vec<f32>, ModelFileError> {
-    let path = || path.to_owned();
-    let tensor = || name.to_owned();
     let Ok(view) = file.tensor(name) else {
-        return Err(ModelFileError::MissingTensor { path: path(), tensor: tensor() });
+        return Err(ModelFileError::missing_tensor(path, name));
     };
     if view.dtype() != Dtype::F32 {
-        return Err(ModelFileError::TensorType { path: path(), tensor: tensor(), found: view.dtype() });
+        let what = format!("tensor {name} has type {:?}, expected F32", view.dtype());
+        return Err(ModelFileError::content(path, what));
     }
     let mut expected = dims.to_vec();
     if D == 2 {
@@ -268,14 +266,15 @@ pub(super) fn read_tensor<const D: usize>(
     }
     if view.shape() != expected {
         let found = view.shape().to_vec();
-        return Err(ModelFileError::TensorShape { path: path(), tensor: tensor(), found, expected });
+        let (path, tensor) = (path.to_owned(), name.to_owned());
+        return Err(ModelFileError::TensorShape { path, tensor, found, expected });
     }
     let (words, _) = view.data().as_chunks::<4>();
     let values: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
     match values.iter().position(|value| !value.is_finite()) {
         Some(position) => {
             let value = values[position];
-            Err(ModelFileError::NotFinite { path: path(), tensor: tensor(), position, value })
+            Err(ModelFileError::content(path, format!("tensor {name} holds {value} at element {position}")))
         }
         None => Ok(values),
     }
@@ -285,26 +284,29 @@ pub(super) fn read_tensor<const D: usize>(
 fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Result<String, ModelFileError> {
     let entry = |key| metadata.and_then(|metadata| metadata.get(key));
     for (key, expected) in [("format", FORMAT), ("version", VERSION)] {
-        let found = entry(key);
-        if found.map(String::as_str) != Some(expected) {
-            return Err(ModelFileError::Metadata { path: path.to_owned(), key, found: found.cloned(), expected });
+        match entry(key) {
+            Some(found) if found == expected => {}
+            Some(found) => return Err(foreign(path, &format!("{key} is {found}, expected {expected}"))),
+            None => return Err(foreign(path, &format!("has no {key}, expected {expected}"))),
         }
     }
-    let Some(json) = entry("config") else {
-        let expected = "a model configuration";
-        return Err(ModelFileError::Metadata { path: path.to_owned(), key: "config", found: None, expected });
-    };
-    Ok(json.clone())
+    let config = entry("config").cloned();
+    config.ok_or_else(|| foreign(path, "has no config, expected a model configuration"))
+}
+
+/// Returns the error of a file with other metadata than models of this version have.
+fn foreign(path: &Path, metadata: &str) -> ModelFileError {
+    ModelFileError::content(path, format!("it is not a model of this version: its metadata {metadata}"))
 }
 
 /// Checks that the file has as many values as the configuration describes. It runs before the model is made, so that a
 /// damaged configuration cannot allocate all memory.
 fn check_size(path: &Path, file: &OpenFile<'_>, expected: usize) -> Result<(), ModelFileError> {
     let parameters = file.tensors.iter().filter(|(name, _)| !name.starts_with(EMBEDDINGS));
-    let given = parameters.map(|(_, view)| view.shape().iter().product::<usize>()).sum();
+    let given: usize = parameters.map(|(_, view)| view.shape().iter().product::<usize>()).sum();
     if given == expected {
-        Ok(())
-    } else {
-        Err(ModelFileError::ParameterCount { path: path.to_owned(), given, expected })
+        return Ok(());
     }
+    let what = format!("the file has {given} parameters, its configuration describes {expected}");
+    Err(ModelFileError::content(path, what))
 }

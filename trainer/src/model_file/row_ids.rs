@@ -151,7 +151,7 @@ impl SavedIds {
         let last = ends.last().copied().unwrap_or(start);
         if ends.first().is_some_and(|&first| first < start) || !ends.is_sorted() || last > num_bytes {
             let what = format!("the ids of rows {rows:?} do not follow each other: the file is damaged, copy it again");
-            return Err(ModelFileError::Shard { path: header.path.clone(), what });
+            return Err(ModelFileError::content(&header.path, what));
         }
         let mut bytes = vec![0; (last - start) as usize];
         header.read_at(&self.ids, start as usize, &mut bytes)?;

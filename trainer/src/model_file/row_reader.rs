@@ -45,7 +45,7 @@ impl<'a> RowReader<'a> {
                     let row = start + taken.in_piece;
                     let value = self.row[column];
                     let what = format!("row {row} of its embeddings holds {value}, expected finite values");
-                    return Err(ModelFileError::Shard { path: self.header.path.clone(), what });
+                    return Err(ModelFileError::content(&self.header.path, what));
                 }
                 set(taken.wanted, &self.row);
             }

@@ -114,7 +114,7 @@ impl SavedEmbeddings {
     /// the ids, or the table of the training had the same ids in the same order.
     ///
     /// # Errors
-    /// [`ModelFileError::OtherData`] if the nodes have other ids than in the training, and the file does not say which, or if
+    /// [`ModelFileError::Content`] if the nodes have other ids than in the training, and the file does not say which, or if
     /// the ids are of a table on one side and row numbers of arrays on the other.
     pub(crate) fn is_matched_by_ids(&self, meta: &Meta, node_type: &str) -> Result<bool, ModelFileError> {
         let kind = self.id_kind(node_type);
@@ -150,7 +150,7 @@ impl SavedEmbeddings {
             "the nodes of type {node_type} have ids of a table {of_table}, and are row numbers of arrays {of_arrays}, so that \
              no saved row is known to be of a node: load the model for parts of the same kind, or train a model for this graph"
         );
-        ModelFileError::OtherData { path: self.path(), what }
+        ModelFileError::content(self.path(), what)
     }
 
     /// Returns the error of a graph none of whose nodes has a saved row.
@@ -159,14 +159,14 @@ impl SavedEmbeddings {
             "no node of type {node_type} has the id of a saved row, so this is probably not the graph of its training: load \
              the model for that graph, or choose the start of new nodes (`new_embeddings=mean`)"
         );
-        ModelFileError::OtherData { path: self.path(), what }
+        ModelFileError::content(self.path(), what)
     }
 
     /// Returns the error of a graph whose ids cannot be read.
     pub(crate) fn unreadable_ids(&self, node_type: &str) -> ModelFileError {
         let what =
             format!("the ids of the nodes of type {node_type} cannot be read: set a reader of ids for the graph");
-        ModelFileError::OtherData { path: self.path(), what }
+        ModelFileError::content(self.path(), what)
     }
 
     /// Returns true if row numbers are compared, and the nodes of a type have other features, labels, splits or times than in
@@ -179,7 +179,7 @@ impl SavedEmbeddings {
     /// their neighbors have the mean first.
     ///
     /// # Errors
-    /// [`ModelFileError::Shard`] if the mean is asked for, and the file does not say it.
+    /// [`ModelFileError::Content`] if the mean is asked for, and the file does not say it.
     pub(crate) fn first_values(
         &self,
         size: &EmbeddingSize,
@@ -198,14 +198,14 @@ impl SavedEmbeddings {
                 "it does not say the mean of the embeddings of node type {}: start new nodes at zero (`new_embeddings=zero`)",
                 size.node_type
             );
-            ModelFileError::Shard { path: self.path(), what }
+            ModelFileError::content(self.path(), what)
         })
     }
 
     /// Checks that the rows of a type belong to the nodes of a graph.
     ///
     /// # Errors
-    /// [`ModelFileError::OtherData`] if the nodes of the training have other ids.
+    /// [`ModelFileError::Content`] if the nodes of the training have other ids.
     fn check_nodes(&self, meta: &Meta, node_type: &str) -> Result<(), ModelFileError> {
         if !self.has_other_nodes(meta, node_type) {
             return Ok(());
@@ -215,7 +215,7 @@ impl SavedEmbeddings {
              another order. The file does not say the ids of its embeddings, so make the parts from the same rows in the \
              same order, or train a model for this graph"
         );
-        Err(ModelFileError::OtherData { path: self.path(), what })
+        Err(ModelFileError::content(self.path(), what))
     }
 
     /// Describes the first difference between the features of the training and of a graph.
@@ -293,7 +293,7 @@ impl SavedEmbeddings {
     /// positions of the others, which are new nodes.
     ///
     /// # Errors
-    /// [`ModelFileError::Shard`] if the table has another size, if no file holds a row that must exist, or if a file is
+    /// [`ModelFileError::Content`] if the table has another size, if no file holds a row that must exist, or if a file is
     /// damaged; [`ModelFileError::MissingShards`] if files that may hold some of the rows are missing.
     pub(crate) fn read_rows(&self, wanted: &WantedRows<'_>, set: SetRow<'_>) -> Result<Vec<usize>, ModelFileError> {
         match &self.contents {
@@ -315,7 +315,7 @@ fn read_from_memory(tables: &[EmbeddingTable], wanted: &WantedRows<'_>, set: Set
 /// Returns the values of a table in memory.
 ///
 /// # Errors
-/// [`ModelFileError::Shard`] for a table of another size.
+/// [`ModelFileError::Content`] for a table of another size.
 fn values_of<'a>(
     tables: &'a [EmbeddingTable],
     node_type: &str,
@@ -330,5 +330,5 @@ fn values_of<'a>(
     let what = format!(
         "its embedding of node type {node_type} has {held} values, but the graph needs {num_nodes} nodes of {dim} values"
     );
-    Err(ModelFileError::Shard { path: PathBuf::from("model"), what })
+    Err(ModelFileError::content("model", what))
 }

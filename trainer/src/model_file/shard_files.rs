@@ -156,7 +156,7 @@ impl ShardFiles {
         let HeldRows { path, num_rows, ids: kind, shard } = held;
         let header = FileHeader::read(path)?;
         let WantedRows { node_type, dim, .. } = *wanted;
-        let wrong = |what: String| ModelFileError::Shard { path: path.to_owned(), what };
+        let wrong = |what: String| ModelFileError::content(path, what);
         let is_whole = self.index.save.is_empty();
         if !is_whole {
             self.check_save(&header)?;
@@ -232,8 +232,7 @@ impl ShardFiles {
         if entry("format") == Some(SHARD_FORMAT) && entry("save") == Some(self.index.save.as_str()) {
             return Ok(());
         }
-        let what = "it does not hold embeddings of this model".into();
-        Err(ModelFileError::Shard { path: header.path.clone(), what })
+        Err(ModelFileError::content(&header.path, "it does not hold embeddings of this model"))
     }
 
     /// Compares a file with its checksum, if the index lists one and this was not done before.
@@ -248,7 +247,7 @@ impl ShardFiles {
     }
 
     fn wrong(&self, what: String) -> ModelFileError {
-        ModelFileError::Shard { path: self.model.clone(), what }
+        ModelFileError::content(&self.model, what)
     }
 
     fn missing(&self, node_type: &str, rows: usize, files: Vec<PathBuf>) -> ModelFileError {

@@ -108,7 +108,7 @@ impl<'a> TableBlocks<'a> {
                             "it holds the row of node {node} of type {node_type}, which another file holds as well: copy the \
                              files of the model again"
                         );
-                        return Err(ModelFileError::Shard { path: shard.header.path.clone(), what });
+                        return Err(ModelFileError::content(&shard.header.path, what));
                     }
                 }
                 shard.read_values(&run, dim, &positions, &mut values)?;
@@ -120,7 +120,7 @@ impl<'a> TableBlocks<'a> {
         if let Some(lacking) = found.iter().position(|found| !found) {
             let node = nodes.start + lacking as u32;
             let what = format!("it is incomplete: its files lack the row of node {node} of type {node_type}");
-            return Err(ModelFileError::Shard { path: self.model.clone(), what });
+            return Err(ModelFileError::content(&self.model, what));
         }
         Ok(Some(TableBlock { nodes, values, ids: ids.finish() }))
     }
@@ -132,7 +132,7 @@ impl<'a> TableBlocks<'a> {
             if shard.num_read < shard.num_rows || !shard.ahead.is_empty() {
                 let EmbeddingSize { node_type, num_nodes, .. } = &self.size;
                 let what = format!("it holds rows of type {node_type} past the last of {num_nodes} nodes");
-                return Err(ModelFileError::Shard { path: shard.header.path.clone(), what });
+                return Err(ModelFileError::content(&shard.header.path, what));
             }
         }
         Ok(())
@@ -208,7 +208,7 @@ impl ShardRows {
         };
         if self.last >= self.ahead.first().copied() || !self.ahead.is_sorted_by(|a, b| a < b) {
             let what = format!("the original ids of node type {node_type} are not in ascending order");
-            return Err(ModelFileError::Shard { path: self.header.path.clone(), what });
+            return Err(ModelFileError::content(&self.header.path, what));
         }
         self.last = self.ahead.last().copied();
         self.num_read = piece.end;

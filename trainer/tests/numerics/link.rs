@@ -291,18 +291,12 @@ fn rejects_missing_embeddings_and_unknown_ones() {
         parse_model::<NdArray, LinkModelConfig>(&bytes, &path, &Default::default()).expect_err("a damaged file")
     };
     let error = changed(&|tensors| assert!(tensors.remove("embeddings.topic").is_some()));
-    assert!(
-        matches!(&error, ModelFileError::MissingTensor { tensor, .. } if tensor == "embeddings.topic"),
-        "{error:?}"
-    );
+    assert!(error.to_string().contains("tensor embeddings.topic is missing"), "{error}");
     let error = changed(&|tensors| {
         let table = tensors["embeddings.topic"].clone();
         tensors.insert("embeddings.venue".into(), table);
     });
-    assert!(
-        matches!(&error, ModelFileError::UnexpectedTensor { tensor, .. } if tensor == "embeddings.venue"),
-        "{error:?}"
-    );
+    assert!(error.to_string().contains("tensor embeddings.venue does not belong to this model"), "{error}");
     let error = changed(&|tensors| assert!(tensors.remove("decoder.relations").is_some()));
-    assert!(matches!(&error, ModelFileError::ParameterCount { .. }), "{error:?}");
+    assert!(error.to_string().contains("parameters, its configuration describes"), "{error}");
 }

@@ -144,19 +144,18 @@ fn rejects_a_renamed_tensor() {
     let (message, error) = damaged(|parts| {
         parts.0.iter_mut().find(|(name, _)| name == "layers.1.bias").expect("a tensor").0 = "other".to_owned();
     });
-    assert!(matches!(error, ModelFileError::MissingTensor { .. }), "{error:?}");
-    assert!(message.contains("layers.1.bias"), "{message}");
+    assert!(matches!(error, ModelFileError::Content { .. }), "{error:?}");
+    assert!(message.contains("tensor layers.1.bias is missing"), "{message}");
 }
 
 #[test]
 fn rejects_missing_and_additional_tensors() {
-    let (_, error) = damaged(|parts| parts.0.retain(|(name, _)| name != "layers.1.bias"));
-    assert!(matches!(error, ModelFileError::ParameterCount { given: 55, expected: 57, .. }), "{error:?}");
-    let (_, error) = damaged(|parts| parts.0.push(("more".to_owned(), (Dtype::F32, vec![1], vec![0; 4]))));
-    assert!(matches!(error, ModelFileError::ParameterCount { given: 58, expected: 57, .. }), "{error:?}");
-    let (message, error) = damaged(|parts| parts.0.push(("more".to_owned(), (Dtype::F32, vec![0], vec![]))));
-    assert!(matches!(error, ModelFileError::UnexpectedTensor { .. }), "{error:?}");
-    assert!(message.contains("more"), "{message}");
+    let (message, _) = damaged(|parts| parts.0.retain(|(name, _)| name != "layers.1.bias"));
+    assert!(message.contains("the file has 55 parameters, its configuration describes 57"), "{message}");
+    let (message, _) = damaged(|parts| parts.0.push(("more".to_owned(), (Dtype::F32, vec![1], vec![0; 4]))));
+    assert!(message.contains("the file has 58 parameters, its configuration describes 57"), "{message}");
+    let (message, _) = damaged(|parts| parts.0.push(("more".to_owned(), (Dtype::F32, vec![0], vec![]))));
+    assert!(message.contains("tensor more does not belong to this model"), "{message}");
 }
 
 #[test]
@@ -164,18 +163,16 @@ fn rejects_another_shape_or_type() {
     let (message, error) = damaged(|parts| tensor(parts, "layers.0.weight_self").1 = vec![3, 5]);
     assert!(matches!(error, ModelFileError::TensorShape { .. }), "{error:?}");
     assert!(message.contains("layers.0.weight_self has shape [3, 5], expected [5, 3]"), "{message}");
-    let (message, error) = damaged(|parts| tensor(parts, "layers.0.bias").0 = Dtype::I32);
-    assert!(matches!(error, ModelFileError::TensorType { .. }), "{error:?}");
-    assert!(message.contains("layers.0.bias"), "{message}");
+    let (message, _) = damaged(|parts| tensor(parts, "layers.0.bias").0 = Dtype::I32);
+    assert!(message.contains("tensor layers.0.bias has type I32, expected F32"), "{message}");
 }
 
 #[test]
 fn rejects_values_that_are_not_finite() {
     for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        let (message, error) =
+        let (message, _) =
             damaged(|parts| tensor(parts, "layers.0.bias").2[8..12].copy_from_slice(&value.to_le_bytes()));
-        assert!(matches!(error, ModelFileError::NotFinite { position: 2, .. }), "{error:?}");
-        assert!(message.contains("layers.0.bias"), "{message}");
+        assert!(message.contains(&format!("tensor layers.0.bias holds {value} at element 2")), "{message}");
     }
 }
 
@@ -188,14 +185,12 @@ fn rejects_other_metadata() {
         .1
     };
     let error = set("format", "pt");
-    assert!(matches!(error, ModelFileError::Metadata { key: "format", .. }));
     assert!(error.to_string().contains("its metadata format is pt, expected "), "{error}");
-    assert!(matches!(set("version", "2"), ModelFileError::Metadata { key: "version", .. }));
+    assert!(set("version", "2").to_string().contains("its metadata version is 2, expected "));
     assert!(matches!(set("config", "{}"), ModelFileError::Config { .. }));
     let (_, error) = damaged(|parts| {
         parts.1.remove("config");
     });
-    assert!(matches!(error, ModelFileError::Metadata { key: "config", found: None, .. }));
     assert!(error.to_string().ends_with("its metadata has no config, expected a model configuration"), "{error}");
     let zero = NetworkConfig::stack(config().kind, 3, 5, 0, 2);
     let (_, error) = damaged(|parts| {
@@ -207,7 +202,7 @@ fn rejects_other_metadata() {
     let (_, error) = damaged(|parts| {
         parts.1.insert("config".to_owned(), serde_json::to_string(&vast).expect("JSON"));
     });
-    assert!(matches!(error, ModelFileError::ParameterCount { given: 57, .. }));
+    assert!(error.to_string().contains("the file has 57 parameters"), "{error}");
 }
 
 #[test]

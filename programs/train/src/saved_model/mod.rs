@@ -174,7 +174,7 @@ impl<'a> SavedModel<'a> {
         world: &ProcessGroup,
     ) -> anyhow::Result<()> {
         if let Some(what) = self.trained_on.as_ref().and_then(|trained| trained.difference(meta, reads)) {
-            bail!(ModelFileError::OtherData { path: self.path.to_owned(), what });
+            bail!(ModelFileError::content(self.path, what));
         }
         if world.rank() == 0 {
             for note in notes(self.trained_on.as_ref(), self.path, meta, sampler) {
@@ -204,7 +204,7 @@ impl<'a> SavedModel<'a> {
         };
         let Some(trained_on) = &self.trained_on else { return Ok(()) };
         if let Some(what) = trained_on.difference_of_graphs(graphs, reads) {
-            bail!(ModelFileError::OtherData { path: self.path.to_owned(), what });
+            bail!(ModelFileError::content(self.path, what));
         }
         // Graphs without labels are neither validation nor test data.
         let is_labeled = reads.classes || graphs.targets().is_some();
