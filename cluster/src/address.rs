@@ -34,7 +34,10 @@ pub(crate) fn check_allowed(
     if config.token.is_some() || is_loopback(addr.ip()) {
         return Ok(());
     }
-    Err(ClusterError::TokenRequired { action, addr })
+    Err(ClusterError::Secret(format!(
+        "{action} {addr} without a shared secret: only loopback addresses work without one; set EDGECUT_TOKEN (or \
+         EDGECUT_TOKEN_FILE) to the same secret on every rank"
+    )))
 }
 
 /// Checks the address of a rank that another process has sent: it must have a port, be specific and be allowed.

@@ -244,10 +244,12 @@ impl ClusterConfig {
 /// Checks that there is a secret if connections are encrypted. Without one, anybody could decrypt them.
 ///
 /// # Errors
-/// [`ClusterError::EncryptionNeedsToken`].
+/// [`ClusterError::Secret`].
 pub(crate) fn check_secret(protection: Protection, token: Option<&Token>) -> Result<(), ClusterError> {
     if protection == Protection::Encrypted && token.is_none() {
-        return Err(ClusterError::EncryptionNeedsToken);
+        let what = "encryption needs a shared secret: set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on every \
+                    rank";
+        return Err(ClusterError::Secret(what.to_owned()));
     }
     Ok(())
 }
@@ -264,7 +266,7 @@ mod tests {
     fn encryption_needs_a_secret_in_jobs_of_several_ranks() {
         let mut config = ClusterConfig::new(0, 2, "localhost", 29500);
         config.protection = Protection::Encrypted;
-        assert!(matches!(config.validate(), Err(ClusterError::EncryptionNeedsToken)));
+        assert!(matches!(config.validate(), Err(ClusterError::Secret(_))));
         config.token = Some(Token::random().unwrap());
         config.validate().unwrap();
         config.token = None;

@@ -86,7 +86,11 @@ impl Token {
         // Check the open file rather than the path, which could be replaced between the check and the read.
         let mode = file.metadata().map_err(failed)?.mode() & 0o777;
         if mode & OTHERS != 0 {
-            return Err(ClusterError::TokenFileOpen { path: path.to_owned(), mode });
+            let path = path.display();
+            return Err(ClusterError::Secret(format!(
+                "the file with the shared secret, {path}, is open to other users (mode {mode:04o}): make it private with \
+                 `chmod 600 {path}`"
+            )));
         }
         let mut text = String::new();
         file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
@@ -120,13 +124,15 @@ impl Token {
     }
 
     fn from_text(text: &str, origin: &str) -> Result<Self, ClusterError> {
-        match text.trim() {
-            "" => Err(ClusterError::TokenEmpty { origin: origin.to_owned() }),
-            secret if secret.len() < MIN_TOKEN_BYTES => {
-                Err(ClusterError::TokenShort { origin: origin.to_owned(), bytes: secret.len(), least: MIN_TOKEN_BYTES })
-            }
-            secret => Ok(Self::new(secret)),
-        }
+        let secret = text.trim();
+        let fault = match secret.len() {
+            0 => "is empty".to_owned(),
+            MIN_TOKEN_BYTES.. => return Ok(Self::new(secret)),
+            bytes => format!(
+                "has {bytes} bytes; it must have at least {MIN_TOKEN_BYTES}: make one with `openssl rand -hex 32`"
+            ),
+        };
+        Err(ClusterError::Secret(format!("the shared secret in {origin} {fault}")))
     }
 }
 

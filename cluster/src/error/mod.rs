@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::io_error::explain;
-use crate::secure::protection::Protection;
 pub use failure::Failure;
 pub use messages::with_causes;
 
@@ -41,53 +40,13 @@ pub enum ClusterError {
         cause: io::Error,
     },
 
-    /// The shared secret is empty.
-    #[error("the shared secret in {origin} is empty")]
-    TokenEmpty {
-        /// The variable or the file.
-        origin: String,
-    },
+    /// The shared secret is missing, too short, or open to other users.
+    #[error("{0}")]
+    Secret(String),
 
-    /// The shared secret is short enough to be guessed.
-    #[error(
-        "the shared secret in {origin} has {bytes} bytes; it must have at least {least}: make one with \
-         `openssl rand -hex 32`"
-    )]
-    TokenShort {
-        /// The variable or the file.
-        origin: String,
-        /// The length of the secret.
-        bytes: usize,
-        /// The minimum length.
-        least: usize,
-    },
-
-    /// Users other than the owner have permissions on the file with the shared secret.
-    #[error(
-        "the file with the shared secret, {0}, is open to other users (mode {mode:04o}): make it private with \
-         `chmod 600 {0}`", path.display()
-    )]
-    TokenFileOpen {
-        /// The file.
-        path: PathBuf,
-        /// The permissions of the file.
-        mode: u32,
-    },
-
-    /// The peer is a process of another user, and there is no shared secret that would prove that it belongs to the
-    /// job.
-    #[error(
-        "{peer} is a process of user {theirs}, this process is one of user {ours}: without a shared secret all \
-         processes must belong to one user; set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on every rank"
-    )]
-    OtherUser {
-        /// The peer.
-        peer: String,
-        /// The user id of the peer's process.
-        theirs: u32,
-        /// The user id of this process.
-        ours: u32,
-    },
+    /// The peer is a process of another user, or has another version, secret or [`Protection`](crate::Protection).
+    #[error("{0}")]
+    OtherPeer(String),
 
     /// The user of the peer's process cannot be determined, and there is no shared secret.
     #[error(fmt = messages::unknown_user)]
@@ -112,25 +71,6 @@ pub enum ClusterError {
         /// The parts of that number, as text.
         parts: String,
     },
-
-    /// An address other than loopback needs a shared secret.
-    #[error(
-        "{action} {addr} without a shared secret: only loopback addresses work without one; \
-         set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on every rank"
-    )]
-    TokenRequired {
-        /// "listen on", "connect to".
-        action: &'static str,
-        /// The address that is not loopback.
-        addr: SocketAddr,
-    },
-
-    /// Encryption needs a shared secret.
-    #[error(
-        "encryption needs a shared secret: set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on \
-         every rank"
-    )]
-    EncryptionNeedsToken,
 
     /// A host name cannot be resolved.
     #[error(fmt = messages::resolve)]
@@ -171,50 +111,11 @@ pub enum ClusterError {
         cause: io::Error,
     },
 
-    /// A peer speaks another version of the protocol.
-    #[error("peer {peer} speaks protocol {theirs}, this node speaks {ours}")]
-    Version {
-        /// The peer.
-        peer: String,
-        /// The version of the peer.
-        theirs: u32,
-        /// The version of this process.
-        ours: u32,
-    },
-
     /// The peer is not a process of this project.
     #[error("{peer} does not speak the cluster protocol; another program may listen there")]
     NotACluster {
         /// The peer.
         peer: String,
-    },
-
-    /// The peer found that this process's shared secret differs from its own.
-    #[error("{peer} rejected this process's token (EDGECUT_TOKEN differs between the two, or only one of them has it)")]
-    TokenRejected {
-        /// The peer.
-        peer: String,
-    },
-
-    /// This process found that the peer's shared secret differs from its own.
-    #[error("the token of {peer} differs from this process's (EDGECUT_TOKEN)")]
-    TokenDiffers {
-        /// The peer.
-        peer: String,
-    },
-
-    /// The peer was started with another [`Protection`](crate::Protection).
-    #[error(
-        "{peer} was started {theirs}, this process {ours}: give all processes the same protection (--encrypt, \
-         --check-traffic)"
-    )]
-    ProtectionDiffers {
-        /// The peer.
-        peer: String,
-        /// The protection of the peer.
-        theirs: Protection,
-        /// The protection of this process.
-        ours: Protection,
     },
 
     /// A connection has reached another process than the one that it is for. Both ends refuse it.

@@ -104,18 +104,25 @@ impl HandshakeError {
 
     /// Converts to an error that names the peer.
     pub(crate) fn naming(self, peer: String) -> ClusterError {
-        match self {
-            Self::Io(cause) => ClusterError::Connect { peer, cause: explain(cause) },
-            Self::Silent => ClusterError::Connect { peer, cause: io::ErrorKind::TimedOut.into() },
-            Self::Stray => ClusterError::NotACluster { peer },
-            Self::Version { theirs, ours } => ClusterError::Version { peer, theirs, ours },
-            Self::Rejected => ClusterError::TokenRejected { peer },
-            Self::Differs => ClusterError::TokenDiffers { peer },
-            Self::OtherUser { theirs, ours } => ClusterError::OtherUser { peer, theirs, ours },
-            Self::UnknownUser(cause) => ClusterError::UnknownUser { peer, cause },
-            Self::ReachedOther(misdirection) => misdirection.of_connector(peer),
-            Self::MeantForOther(misdirection) => misdirection.of_acceptor(&peer),
-        }
+        let what = match self {
+            Self::Io(cause) => return ClusterError::Connect { peer, cause: explain(cause) },
+            Self::Silent => return ClusterError::Connect { peer, cause: io::ErrorKind::TimedOut.into() },
+            Self::Stray => return ClusterError::NotACluster { peer },
+            Self::UnknownUser(cause) => return ClusterError::UnknownUser { peer, cause },
+            Self::ReachedOther(misdirection) => return misdirection.of_connector(peer),
+            Self::MeantForOther(misdirection) => return misdirection.of_acceptor(&peer),
+            Self::Version { theirs, ours } => format!("peer {peer} speaks protocol {theirs}, this node speaks {ours}"),
+            Self::Rejected => format!(
+                "{peer} rejected this process's token (EDGECUT_TOKEN differs between the two, or only one of them has it)"
+            ),
+            Self::Differs => format!("the token of {peer} differs from this process's (EDGECUT_TOKEN)"),
+            Self::OtherUser { theirs, ours } => format!(
+                "{peer} is a process of user {theirs}, this process is one of user {ours}: without a shared secret all \
+                 processes must belong to one user; set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on every \
+                 rank"
+            ),
+        };
+        ClusterError::OtherPeer(what)
     }
 }
 

@@ -99,7 +99,11 @@ pub(crate) fn open_for(
     let ours = settings.protection;
     let theirs = stream.peer_protection();
     if theirs != ours {
-        return Err(ClusterError::ProtectionDiffers { peer: target.name(), theirs, ours });
+        return Err(ClusterError::OtherPeer(format!(
+            "{} was started {theirs}, this process {ours}: give all processes the same protection (--encrypt, \
+             --check-traffic)",
+            target.name()
+        )));
     }
     let failed = |cause: io::Error| ClusterError::Connect { peer: target.name(), cause };
     if let Some(key) = target.ring {
