@@ -17,21 +17,11 @@ pub enum LoaderError {
         /// The cause.
         source: Box<SampleError>,
     },
-    /// Rows for a cache could not be fetched.
-    #[error("fetch rows for the feature cache")]
-    Fetch {
-        /// The cause.
-        source: Box<SampleError>,
-    },
-    /// The seeds could not be read from the servers.
-    #[error("read the seeds")]
-    Seeds {
-        /// The cause.
-        source: Box<SampleError>,
-    },
-    /// The directory of original ids, which lookups of negatives need, could not be built.
-    #[error("build the directory of original ids")]
-    Directory {
+    /// An operation on the graph failed, such as to read the seeds from the servers.
+    #[error("{operation}")]
+    Graph {
+        /// The operation.
+        operation: &'static str,
         /// The cause.
         source: Box<SampleError>,
     },
@@ -56,13 +46,15 @@ pub enum LoaderError {
 }
 
 impl LoaderError {
+    /// Returns the error of seeds that could not be read from the servers.
+    pub(crate) fn seeds(source: SampleError) -> Self {
+        Self::Graph { operation: "read the seeds", source: Box::new(source) }
+    }
+
     /// Returns the failure of sampling behind this error, if there is one.
     pub fn sample_error(&self) -> Option<&SampleError> {
         match self {
-            Self::Batch { source, .. }
-            | Self::Fetch { source }
-            | Self::Seeds { source }
-            | Self::Directory { source } => Some(source),
+            Self::Batch { source, .. } | Self::Graph { source, .. } => Some(source),
             _ => None,
         }
     }

@@ -65,7 +65,7 @@ impl CachedRows {
     /// row-major. Fetching ranges of slots one after the other bounds the memory that this takes.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for slots that do not exist, [`LoaderError::Fetch`] if the type has no features or a
+    /// [`LoaderError::Config`] for slots that do not exist, [`LoaderError::Graph`] if the type has no features or a
     /// peer fails.
     pub async fn fetch(
         &self,
@@ -84,7 +84,9 @@ impl CachedRows {
         };
         let wanted = NodeFields::FEATURES;
         let fetched = graph.fetch(node_type, nodes.to_vec(), wanted).await;
-        fetched.map(|fetched| fetched.features).map_err(|source| LoaderError::Fetch { source: Box::new(source) })
+        fetched.map(|fetched| fetched.features).map_err(|source| {
+            LoaderError::Graph { operation: "fetch rows for the feature cache", source: Box::new(source) }
+        })
     }
 
     /// Returns the slot of each node, or [`NodeBatch::NOT_CACHED`], and the nodes without a slot in order. The lookups

@@ -41,7 +41,7 @@ impl DistEdgeNeighborLoader {
     /// # Errors
     /// [`LoaderError::Config`] for a batch size of 0, for seeds of other types, held-out edges and listed edges without a
     /// position, for wrong reverse types, for edges without times in temporal
-    /// sampling, and for other settings or another list than on the other ranks. [`LoaderError::Seeds`] if
+    /// sampling, and for other settings or another list than on the other ranks. [`LoaderError::Graph`] if
     /// servers do not tell the edges. [`LoaderError::Agree`] if the ranks cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
@@ -59,7 +59,7 @@ impl DistEdgeNeighborLoader {
         let graph = sampler.node();
         let part = graph.part();
         let relations = Arc::new(EdgeRelations::new(part, &edges.reverse_types)?);
-        let index = EdgeIndex::new(graph, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
+        let index = EdgeIndex::new(graph, seeds).map_err(LoaderError::seeds)?;
         index.check_len()?;
         if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
             return invalid(why);

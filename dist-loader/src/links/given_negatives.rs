@@ -310,7 +310,7 @@ fn sampler_over(
     let num_neighbors = NumNeighbors::new(Some(vec![Fanout::Count(0)]), named);
     let num_neighbors = num_neighbors.map_err(|what| LoaderError::Config { what })?;
     let sampler = DistNeighborSampler::new(graph.clone(), SamplerConfig::new(num_neighbors));
-    Ok(Arc::new(sampler.map_err(|source| LoaderError::Seeds { source: Box::new(source) })?))
+    Ok(Arc::new(sampler.map_err(LoaderError::seeds)?))
 }
 
 /// Returns the type with the reverses of a type's edges. A type among its own reverses may have one direction only.

@@ -58,7 +58,7 @@ impl DistLinkNeighborLoader {
     /// [`LoaderError::Config`] for other settings or another list than on the other ranks, for a batch size of 0, for shared negatives with exclusion of edges or in temporal
     /// sampling, for too many negatives per batch, for more distinct negatives than there are nodes, for wrong reverse
     /// types, for edges without requested weights, for sources that cannot give negatives, for another number of negatives than
-    /// the dataset gives to held-out edges, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
+    /// the dataset gives to held-out edges, and for edges without times in temporal sampling. [`LoaderError::Graph`] if servers do not tell the edges or negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
     /// cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
@@ -117,7 +117,7 @@ impl DistLinkNeighborLoader {
         } else {
             None
         };
-        let index = EdgeIndex::new(graph, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
+        let index = EdgeIndex::new(graph, seeds).map_err(LoaderError::seeds)?;
         index.check_len()?;
         if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
             return invalid(why);
@@ -161,7 +161,7 @@ fn given_of_held_out(graph: &DistGraph, seeds: &EdgeSeeds, num: usize) -> Result
         }
     }
     let index = EdgeIndex::new(graph, EdgeSeeds::Negatives(*split, edge_types.clone()));
-    let index = index.map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
+    let index = index.map_err(LoaderError::seeds)?;
     index.check_len()?;
     Ok(index)
 }

@@ -146,7 +146,10 @@ impl NegativeSampler {
         for dst_type in dst_types.into_iter().filter(|_| config.num > 0) {
             graph
                 .make_directory(dst_type, by_degree, world)
-                .map_err(|source| LoaderError::Directory { source: Box::new(source) })?;
+                .map_err(|source| LoaderError::Graph {
+                    operation: "build the directory of original ids",
+                    source: Box::new(source),
+                })?;
             if by_degree {
                 num_in_edges[dst_type.index()] = graph.num_in_edges(dst_type).filter(|&num| num > 0);
             }

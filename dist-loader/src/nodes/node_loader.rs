@@ -33,7 +33,7 @@ impl DistNeighborLoader {
     ///
     /// # Errors
     /// [`LoaderError::Config`] for other settings or another list than on the other ranks, for a batch size of 0, and in
-    /// temporal sampling for seeds without times and for in-degrees. [`LoaderError::Seeds`] if servers do not tell the seeds. [`LoaderError::Agree`] if the ranks cannot agree on the number of steps.
+    /// temporal sampling for seeds without times and for in-degrees. [`LoaderError::Graph`] if servers do not tell the seeds. [`LoaderError::Agree`] if the ranks cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
         node_type: NodeTypeId,
@@ -62,7 +62,7 @@ impl DistNeighborLoader {
         let ids = match seeds {
             Seeds::Split(split) => {
                 let nodes = graph.split_nodes(node_type, split);
-                SeedIds::Nodes(nodes.map_err(|source| LoaderError::Seeds { source: Box::new(source) })?)
+                SeedIds::Nodes(nodes.map_err(LoaderError::seeds)?)
             }
             Seeds::Owned => SeedIds::Owned(owned_seeds(graph, node_type)),
             Seeds::OwnedAt(time) => SeedIds::OwnedAt(owned_seeds(graph, node_type), time),

@@ -4,7 +4,7 @@ use crate::error::LoaderError;
 use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::seed_plan::SeedPlan;
 use edgecut_cluster::{PartLayout, ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::{DistGraph, SampleError};
+use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{DiskPartId, EdgeTypeId, NodeTypeId, SeedEdgeSet};
 use std::ops::Range;
 
@@ -113,11 +113,10 @@ impl SeedPartition {
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let mut counts = vec![vec![0; edge_types.len()]; num_parts(graph)];
-        let failed = |source: SampleError| LoaderError::Seeds { source: Box::new(source) };
         for (at, &edge_type) in edge_types.iter().enumerate() {
             if graph.is_client() {
                 for part in graph.seed_share().parts {
-                    let count = graph.num_seed_edges(part, edge_type, set).map_err(failed)?;
+                    let count = graph.num_seed_edges(part, edge_type, set).map_err(LoaderError::seeds)?;
                     counts[part as usize][at] = count;
                 }
                 continue;
