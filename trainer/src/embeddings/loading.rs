@@ -206,7 +206,7 @@ fn load_table(
         ids = Some(positions_by_id(&graph, table.node_type())?.ok_or_else(|| saved.unreadable_ids(name))?);
     }
     let nodes = part.nodes(table.node_type()).ascending_ids();
-    let size = EmbeddingSize { node_type: name.to_owned(), num_nodes: table.num_nodes(), dim: table.dim() };
+    let size = EmbeddingSize::of(name, table);
     let wanted = WantedRows {
         node_type: name,
         dim: size.dim,

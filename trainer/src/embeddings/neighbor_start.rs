@@ -92,7 +92,7 @@ impl Embeddings {
         let mut starts = Starts::default();
         let Some(table) = self.table_of(node_type).filter(|_| !rows.is_empty()) else { return Ok(starts) };
         let dim = table.dim();
-        let size = EmbeddingSize { node_type: node_type.to_owned(), num_nodes: table.num_nodes(), dim };
+        let size = EmbeddingSize::of(node_type, table);
         let mean = saved.first_values(&size, NewEmbeddings::Mean)?.unwrap_or_default();
         let part = table.graph().part();
         let nodes = part.nodes(table.node_type());

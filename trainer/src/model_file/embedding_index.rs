@@ -3,6 +3,7 @@
 use super::ModelFileError;
 use super::file_header::FileHeader;
 use super::row_ids::IdKind;
+use super::saved_embeddings::EmbeddingSize;
 use edgecut_output::destination;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -21,16 +22,8 @@ pub(super) const SAVE_LEN: usize = 16;
 pub(super) struct EmbeddingIndex {
     /// The id of the save that the shards belong to. It is empty if the model file itself holds the tables.
     pub(super) save: String,
-    pub(super) tables: Vec<TableEntry>,
+    pub(super) tables: Vec<EmbeddingSize>,
     pub(super) shards: Vec<ShardEntry>,
-}
-
-/// The size of an embedding table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TableEntry {
-    pub(super) node_type: String,
-    pub(super) num_nodes: usize,
-    pub(super) dim: usize,
 }
 
 /// A file with rows of all tables.
@@ -101,7 +94,7 @@ impl EmbeddingIndex {
     /// Returns the mean of the rows of a node type, if the shards say their sums and the mean is finite.
     pub(super) fn mean(&self, node_type: &str) -> Option<Vec<f32>> {
         let table = self.table(node_type)?;
-        let TableEntry { num_nodes, dim, .. } = self.tables[table];
+        let EmbeddingSize { num_nodes, dim, .. } = self.tables[table];
         let mut mean = vec![0.0; dim];
         for shard in self.shards.iter().filter(|shard| shard.rows[table] > 0) {
             let sum = shard.sums.get(table).filter(|sum| sum.len() == dim)?;
@@ -118,7 +111,7 @@ impl EmbeddingIndex {
 
     /// Checks the sizes of the tables, for which readers take memory before they open the shards.
     fn check_sizes(&self) -> Result<(), String> {
-        for (at, TableEntry { node_type, num_nodes, dim }) in self.tables.iter().enumerate() {
+        for (at, EmbeddingSize { node_type, num_nodes, dim }) in self.tables.iter().enumerate() {
             let listed = self.shards.iter().fold(0_usize, |sum, shard| sum.saturating_add(shard.rows[at]));
             // A model file that holds the tables itself lists no shards.
             let has_rows = self.shards.is_empty() || listed >= *num_nodes;

@@ -1,11 +1,10 @@
 //! The saver of the best model of a run.
 
-use super::BestModel;
-use super::ModelFileError;
+use super::{BestModel, EmbeddingSize, ModelFileError};
 use super::embedding_index::{EmbeddingIndex, SAVE_LEN, ShardEntry, embedding_files, shard_folder};
 use super::file_header::FileHeader;
 use super::model_origin::ModelOrigin;
-use super::shard_writer::{check_folder, remove_other_saves, table_entries, write_shard};
+use super::shard_writer::{check_folder, remove_other_saves, write_shard};
 use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::write::{Notes, model_bytes};
 use crate::metrics::Selection;
@@ -218,7 +217,8 @@ impl ModelSaver {
             let shard: Option<ShardEntry> = serde_json::from_slice(shard).map_err(json_error)?;
             shards.extend(shard);
         }
-        Ok(EmbeddingIndex { save, tables: table_entries(&best.embeddings), shards })
+        let tables = best.embeddings.iter().map(|named| EmbeddingSize::of(named.node_type, named.table));
+        Ok(EmbeddingIndex { save, tables: tables.collect(), shards })
     }
 
     fn job_error(&self) -> impl Fn(ClusterError) -> ModelFileError + use<> {

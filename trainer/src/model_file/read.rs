@@ -1,12 +1,12 @@
 //! Reading a model file.
 
-use super::EmbeddingTable;
-use super::embedding_index::{EmbeddingIndex, INDEX, TableEntry};
+use super::embedding_index::{EmbeddingIndex, INDEX};
 use super::file_header::FileHeader;
 use super::saved_task::TASK;
 use super::settings::LoadableConfig;
 use super::tensor_name::{ModulePath, follows_path};
-use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, TrainedOn, VERSION, embedding_name};
+use super::{EMBEDDINGS, EmbeddingSize, EmbeddingTable, FORMAT, ModelFileError, SavedEmbeddings, TrainedOn, VERSION};
+use super::embedding_name;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
@@ -48,7 +48,7 @@ pub fn read_network(path: &Path) -> Result<Vec<u8>, ModelFileError> {
         let tables = header.names().into_iter().filter_map(|name| {
             let node_type = name.strip_prefix(EMBEDDINGS)?.to_owned();
             let &[num_nodes, dim] = &header.tensor(&name)?.shape[..] else { return None };
-            Some(TableEntry { node_type, num_nodes, dim })
+            Some(EmbeddingSize { node_type, num_nodes, dim })
         });
         let index = EmbeddingIndex { tables: tables.collect(), ..EmbeddingIndex::default() };
         if !index.tables.is_empty() {

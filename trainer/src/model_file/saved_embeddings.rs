@@ -1,15 +1,16 @@
 //! The reader of the embeddings of a saved model, row by row.
 
 use super::EmbeddingTable;
-use super::embedding_index::{EmbeddingIndex, TableEntry};
+use super::embedding_index::EmbeddingIndex;
 use super::new_embeddings::{MatchedRows, NewEmbeddings};
 use super::row_ids::IdKind;
 use super::shard_files::ShardFiles;
 use super::table_blocks::{BlockRows, TableBlocks};
 use super::wanted_rows::WantedRows;
 use super::{ModelFileError, ReadData, TrainedOn};
-use edgecut_dist_sampler::SetRow;
+use edgecut_dist_sampler::{DistEmbedding, SetRow};
 use edgecut_graph::Meta;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The rows of a block when a whole table is read.
@@ -35,7 +36,7 @@ enum Contents {
 }
 
 /// The size of the embeddings of a node type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbeddingSize {
     /// The name of the node type.
     pub node_type: String,
@@ -43,6 +44,12 @@ pub struct EmbeddingSize {
     pub num_nodes: usize,
     /// The number of values per node.
     pub dim: usize,
+}
+
+impl EmbeddingSize {
+    pub(crate) fn of(node_type: &str, table: &DistEmbedding) -> Self {
+        Self { node_type: node_type.to_owned(), num_nodes: table.num_nodes(), dim: table.dim() }
+    }
 }
 
 impl SavedEmbeddings {
@@ -250,24 +257,16 @@ impl SavedEmbeddings {
 
     /// Returns the sizes of the tables.
     pub fn sizes(&self) -> Vec<EmbeddingSize> {
-        match &self.contents {
-            Contents::InMemory(tables) => {
-                let size = |table: &EmbeddingTable| EmbeddingSize {
-                    node_type: table.node_type.clone(),
-                    num_nodes: table.values.len() / table.dim.max(1),
-                    dim: table.dim,
-                };
-                tables.iter().map(size).collect()
-            }
-            Contents::InFiles(files) => {
-                let size = |table: &TableEntry| EmbeddingSize {
-                    node_type: table.node_type.clone(),
-                    num_nodes: table.num_nodes,
-                    dim: table.dim,
-                };
-                files.index().tables.iter().map(size).collect()
-            }
+        let tables = match &self.contents {
+            Contents::InMemory(tables) => tables,
+            Contents::InFiles(files) => return files.index().tables.clone(),
+        };
+        let mut sizes = Vec::with_capacity(tables.len());
+        for EmbeddingTable { node_type, dim, values } in tables {
+            let num_nodes = values.len() / (*dim).max(1);
+            sizes.push(EmbeddingSize { node_type: node_type.clone(), num_nodes, dim: *dim });
         }
+        sizes
     }
 
     /// Reads a table in blocks, in the order of the original ids. `with_ids` also reads the ids that the nodes had in the table of

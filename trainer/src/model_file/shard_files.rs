@@ -1,6 +1,6 @@
 //! The files with the embeddings of a saved model.
 
-use super::embedding_index::{EmbeddingIndex, ShardEntry, TableEntry, shard_folder};
+use super::embedding_index::{EmbeddingIndex, ShardEntry, shard_folder};
 use super::file_header::FileHeader;
 use super::row_ids::{IdKind, SavedIds};
 use super::row_reader::RowReader;
@@ -206,7 +206,7 @@ impl ShardFiles {
     }
 
     /// Checks that a table has the size that is wanted.
-    fn check_size(&self, table: &TableEntry, wanted: &WantedRows<'_>) -> Result<(), ModelFileError> {
+    fn check_size(&self, table: &EmbeddingSize, wanted: &WantedRows<'_>) -> Result<(), ModelFileError> {
         let WantedRows { node_type, dim, num_nodes, .. } = *wanted;
         let has_other_count = table.num_nodes != num_nodes && wanted.ids.is_none();
         if table.dim == dim && (!has_other_count || wanted.may_differ) {

@@ -1,7 +1,7 @@
 //! The writer of the embedding rows that one process holds.
 
 use super::NamedTable;
-use super::embedding_index::{ShardEntry, TableEntry, save_of, shard_name};
+use super::embedding_index::{ShardEntry, save_of, shard_name};
 use super::file_header::{Announced, FileHeader, checksum_text, header_bytes};
 use super::row_ids::IdKind;
 use super::{ModelFileError, embedding_name, original_ids_name, table_id_ends_name, table_ids_name};
@@ -33,16 +33,6 @@ pub(super) fn check_folder(folder: &Path, rank: usize, world_size: usize) -> Res
         .and_then(|()| check_output(&folder.join(shard_name("check", rank, world_size))))
         .and_then(|()| remove_abandoned_in(folder, is_shard))
         .map_err(|source| ModelFileError::Write { path: folder.to_owned(), source })
-}
-
-/// Returns the sizes of the tables over all processes.
-pub(super) fn table_entries(embeddings: &[NamedTable<'_>]) -> Vec<TableEntry> {
-    let entry = |named: &NamedTable<'_>| TableEntry {
-        node_type: named.node_type.to_owned(),
-        num_nodes: named.table.num_nodes(),
-        dim: named.table.dim(),
-    };
-    embeddings.iter().map(entry).collect()
 }
 
 /// Writes the rows that this process holds, piece by piece. Returns `None` if it holds no rows.
