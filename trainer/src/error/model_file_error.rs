@@ -110,6 +110,28 @@ pub enum ModelFileError {
 }
 
 impl ModelFileError {
+    // These add the file to an error.
+
+    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Read { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn format(path: &Path) -> impl Fn(SafeTensorError) -> Self {
+        move |source| Self::Format { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn config(path: &Path) -> impl Fn(serde_json::Error) -> Self {
+        move |source| Self::Config { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn model(path: &Path) -> impl Fn(ModelError) -> Self {
+        move |source| Self::Model { path: path.to_owned(), source }
+    }
+
     /// Returns the error of a file's content.
     pub fn content(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
         Self::Content { path: path.into(), what: what.into() }

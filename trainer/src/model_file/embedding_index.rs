@@ -146,7 +146,7 @@ pub fn is_embedding_file(name: &str) -> bool {
 /// # Errors
 /// [`ModelFileError::Read`] if the links cannot be followed.
 pub(super) fn shard_folder(model: &Path) -> Result<PathBuf, ModelFileError> {
-    let model = destination(model).map_err(|source| ModelFileError::Read { path: model.to_owned(), source })?;
+    let model = destination(model).map_err(ModelFileError::read(model))?;
     let mut name = OsString::from(model.file_name().unwrap_or_default());
     name.push(FOLDER);
     Ok(model.with_file_name(name))

@@ -33,29 +33,28 @@ impl FileHeader {
     /// # Errors
     /// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Format`] if it is damaged.
     pub(super) fn read(path: &Path) -> Result<Self, ModelFileError> {
-        let read_error = |source| ModelFileError::Read { path: path.to_owned(), source };
-        let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
-        let file = File::open(path).map_err(read_error)?;
-        let held = file.metadata().map_err(read_error)?.len();
+        let damaged = ModelFileError::format(path);
+        let file = File::open(path).map_err(ModelFileError::read(path))?;
+        let held = file.metadata().map_err(ModelFileError::read(path))?.len();
         if held < LENGTH_BYTES {
-            return Err(format_error(SafeTensorError::HeaderTooSmall));
+            return Err(damaged(SafeTensorError::HeaderTooSmall));
         }
         let mut length = [0; LENGTH_BYTES as usize];
-        file.read_exact_at(&mut length, 0).map_err(read_error)?;
+        file.read_exact_at(&mut length, 0).map_err(ModelFileError::read(path))?;
         let length = u64::from_le_bytes(length);
         if length > MAX_HEADER_BYTES {
-            return Err(format_error(SafeTensorError::HeaderTooLarge));
+            return Err(damaged(SafeTensorError::HeaderTooLarge));
         }
         let data_start = LENGTH_BYTES + length;
         if data_start > held {
-            return Err(format_error(SafeTensorError::InvalidHeaderLength));
+            return Err(damaged(SafeTensorError::InvalidHeaderLength));
         }
         let mut text = vec![0; length as usize];
-        file.read_exact_at(&mut text, LENGTH_BYTES).map_err(read_error)?;
+        file.read_exact_at(&mut text, LENGTH_BYTES).map_err(ModelFileError::read(path))?;
         let header: Metadata = serde_json::from_slice(&text)
-            .map_err(|source| format_error(SafeTensorError::InvalidHeaderDeserialization(source)))?;
+            .map_err(|source| damaged(SafeTensorError::InvalidHeaderDeserialization(source)))?;
         if header.data_len() as u64 != held - data_start {
-            return Err(format_error(SafeTensorError::MetadataIncompleteBuffer));
+            return Err(damaged(SafeTensorError::MetadataIncompleteBuffer));
         }
         Ok(Self { path: path.to_owned(), file, header, data_start })
     }
@@ -113,7 +112,7 @@ impl FileHeader {
     /// [`ModelFileError::Read`] if the file cannot be read.
     pub(super) fn read_at(&self, info: &TensorInfo, offset: usize, bytes: &mut [u8]) -> Result<(), ModelFileError> {
         let start = self.data_start + info.data_offsets.0 as u64 + offset as u64;
-        self.file.read_exact_at(bytes, start).map_err(|source| ModelFileError::Read { path: self.path.clone(), source })
+        self.file.read_exact_at(bytes, start).map_err(ModelFileError::read(&self.path))
     }
 
     /// Compares the bytes of the file with their checksum.
@@ -128,7 +127,7 @@ impl FileHeader {
         while start < num_bytes {
             let count = (num_bytes - start).min(piece.len() as u64) as usize;
             let read = self.file.read_exact_at(&mut piece[..count], start);
-            read.map_err(|source| ModelFileError::Read { path: self.path.clone(), source })?;
+            read.map_err(ModelFileError::read(&self.path))?;
             hash.update(&piece[..count]);
             start += count as u64;
         }
@@ -159,13 +158,12 @@ impl FileHeader {
             self.read_at(info, 0, &mut bytes)?;
             tensors.push((name, info.clone(), bytes));
         }
-        let format_error = |source| ModelFileError::Format { path: self.path.clone(), source };
         let views = tensors.iter().map(|(name, info, bytes)| {
             let view = TensorView::new(info.dtype, info.shape.clone(), bytes)?;
             Ok((name, view))
         });
-        let views = views.collect::<Result<Vec<_>, SafeTensorError>>().map_err(format_error)?;
-        serialize(views, Some(metadata)).map_err(format_error)
+        let views = views.collect::<Result<Vec<_>, SafeTensorError>>().map_err(ModelFileError::format(&self.path))?;
+        serialize(views, Some(metadata)).map_err(ModelFileError::format(&self.path))
     }
 }
 

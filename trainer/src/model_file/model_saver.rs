@@ -68,7 +68,7 @@ impl ModelSaver {
         let mut lock = None;
         if world.rank() == 0 {
             let reserved = check_output(path).and_then(|()| FolderLock::take_file(path));
-            lock = Some(reserved.map_err(|source| ModelFileError::Write { path: path.to_owned(), source })?);
+            lock = Some(reserved.map_err(ModelFileError::write(path))?);
             let mut earlier = None;
             if attempt.is_restart()
                 && let Some(mut found) = EarlierModel::read(path, &attempt)?
@@ -78,7 +78,7 @@ impl ModelSaver {
             }
             // All ranks use the attempt of rank 0, so that they decide alike even if their environments differ.
             told = serde_json::to_vec(&(earlier, attempt.number, &attempt.run))
-                .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+                .map_err(ModelFileError::config(path))?;
         }
         let folder = shard_folder(path)?;
         if has_embeddings {
@@ -96,7 +96,7 @@ impl ModelSaver {
         };
         world.broadcast_bytes(&mut told, 0).map_err(saver.job_error())?;
         let (earlier, number, run): (Option<EarlierModel>, u64, Option<String>) =
-            serde_json::from_slice(&told).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+            serde_json::from_slice(&told).map_err(ModelFileError::config(path))?;
         saver.attempt = Attempt { number, run };
         let Some(EarlierModel { origin, files, .. }) = earlier else { return Ok(saver) };
         let num_absent = num_absent(&folder, &files, world).map_err(saver.job_error())?;
@@ -173,7 +173,7 @@ impl ModelSaver {
             };
             let bytes = model_bytes(&self.path, &best.model, &[], notes)?;
             write_output(&self.path, &bytes)
-                .map_err(|source| ModelFileError::Write { path: self.path.clone(), source })?;
+                .map_err(ModelFileError::write(&self.path))?;
         }
         match &index {
             Some(index) => {
@@ -209,12 +209,11 @@ impl ModelSaver {
         world.broadcast_bytes(&mut save, 0).map_err(self.job_error())?;
         let save = String::from_utf8_lossy(&save).into_owned();
         let mine = write_shard(folder, &save, (world.rank(), world.size()), &best.embeddings)?;
-        let json_error = |source| ModelFileError::Config { path: self.path.clone(), source };
-        let mine = serde_json::to_vec(&mine).map_err(json_error)?;
+        let mine = serde_json::to_vec(&mine).map_err(ModelFileError::config(&self.path))?;
         let all = world.all_gather(&mine).map_err(self.job_error())?;
         let mut shards = Vec::with_capacity(all.len());
         for shard in &all {
-            let shard: Option<ShardEntry> = serde_json::from_slice(shard).map_err(json_error)?;
+            let shard: Option<ShardEntry> = serde_json::from_slice(shard).map_err(ModelFileError::config(&self.path))?;
             shards.extend(shard);
         }
         let tables = best.embeddings.iter().map(|named| EmbeddingSize::of(named.node_type, named.table));

@@ -53,7 +53,7 @@ pub fn read_network(path: &Path) -> Result<Vec<u8>, ModelFileError> {
         let index = EmbeddingIndex { tables: tables.collect(), ..EmbeddingIndex::default() };
         if !index.tables.is_empty() {
             let json = serde_json::to_string(&index)
-                .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+                .map_err(ModelFileError::config(path))?;
             metadata.insert(INDEX.to_owned(), json);
         }
     }
@@ -84,14 +84,13 @@ pub fn open_model<B: Backend, C: LoadableConfig>(
     device: &B::Device,
 ) -> Result<Loaded<B, C, SavedEmbeddings>, ModelFileError> {
     let (file, json) = open(bytes, path)?;
-    let config = C::from_json(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
-    let model_error = |source| ModelFileError::Model { path: path.to_owned(), source };
-    config.validate().map_err(model_error)?;
+    let config = C::from_json(&json).map_err(ModelFileError::config(path))?;
+    config.validate().map_err(ModelFileError::model(path))?;
     if let Some(expected) = config.num_parameters() {
         check_size(path, &file, expected)?;
     }
     // The initial values are overwritten below. The model provides the names and shapes of the expected tensors.
-    let model = config.init::<B>(device).map_err(model_error)?;
+    let model = config.init::<B>(device).map_err(ModelFileError::model(path))?;
     let (model, embeddings) = filled(model, &config.embedded(), path, &file, device)?;
     Ok((model, config, embeddings))
 }
@@ -154,13 +153,12 @@ pub(super) struct OpenFile<'a> {
 
 /// Opens the bytes of a file. Also returns its configuration as JSON.
 pub(super) fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, String), ModelFileError> {
-    let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(ModelFileError::format(path))?;
     let metadata = header.metadata().as_ref();
     let config = read_config(path, metadata)?;
     let index = metadata.and_then(|metadata| metadata.get(INDEX));
     let index = index.map(|text| EmbeddingIndex::parse(text, path)).transpose()?;
-    let tensors = SafeTensors::deserialize(bytes).map_err(format_error)?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(ModelFileError::format(path))?;
     let trained_on = TrainedOn::of_metadata(metadata, path)?;
     let task = metadata.and_then(|metadata| metadata.get(TASK)).cloned();
     Ok((OpenFile { tensors, index, trained_on, task }, config))

@@ -71,17 +71,16 @@ impl SavedTask {
     /// # Errors
     /// [`ModelFileError`] if the file has another format.
     pub fn of_file(bytes: &[u8], path: &Path) -> Result<Self, ModelFileError> {
-        let json_error = |source| ModelFileError::Config { path: path.to_owned(), source };
         let (file, json) = open(bytes, path)?;
         if let Some(task) = file.task {
-            let task: Self = serde_json::from_str(&task).map_err(json_error)?;
+            let task: Self = serde_json::from_str(&task).map_err(ModelFileError::config(path))?;
             task.check().map_err(|what| ModelFileError::Model {
                 path: path.to_owned(),
                 source: ModelError::Settings { what },
             })?;
             return Ok(task);
         }
-        let config = serde_json::from_str(&json).map_err(json_error)?;
+        let config = serde_json::from_str(&json).map_err(ModelFileError::config(path))?;
         let task = task_of_settings(&config).unwrap_or("node");
         Ok(Self { task: task.to_owned(), loss: None, outputs: None, decision: None, target_decisions: BTreeMap::new() })
     }
@@ -96,7 +95,7 @@ impl SavedTask {
             return Ok(Some(Self::of_file(bytes, path)?.task));
         }
         let config = serde_json::from_str(&json);
-        let config = config.map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+        let config = config.map_err(ModelFileError::config(path))?;
         Ok(task_of_settings(&config).map(str::to_owned))
     }
 

@@ -32,7 +32,7 @@ pub(super) fn check_folder(folder: &Path, rank: usize, world_size: usize) -> Res
     fs::create_dir_all(folder)
         .and_then(|()| check_output(&folder.join(shard_name("check", rank, world_size))))
         .and_then(|()| remove_abandoned_in(folder, is_shard))
-        .map_err(|source| ModelFileError::Write { path: folder.to_owned(), source })
+        .map_err(ModelFileError::write(folder))
 }
 
 /// Writes the rows that this process holds, piece by piece. Returns `None` if it holds no rows.
@@ -63,7 +63,7 @@ pub(super) fn write_shard(
     // The header lists the sizes of all tensors, so it is written first and the data follows without being held in
     // memory.
     let header = header_bytes(metadata, announced(&tables))
-        .map_err(|source| ModelFileError::Format { path: path.clone(), source })?;
+        .map_err(ModelFileError::format(&path))?;
     let write = || -> io::Result<(Vec<Vec<f64>>, String)> {
         let output = OutputFile::create(&path)?;
         let mut hashed = HashedFile { file: output.file(), hash: Xxh3::new() };
@@ -79,7 +79,7 @@ pub(super) fn write_shard(
         output.commit()?;
         Ok((sums, checksum))
     };
-    let (sums, checksum) = write().map_err(|source| ModelFileError::Write { path: path.clone(), source })?;
+    let (sums, checksum) = write().map_err(ModelFileError::write(&path))?;
     let rows = tables.iter().map(|table| table.nodes.len()).collect();
     let ids = tables.iter().map(HeldTable::id_kind).collect();
     Ok(Some(ShardEntry { file, rows, ids, sums, xxh3: Some(checksum) }))

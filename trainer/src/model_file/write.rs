@@ -18,6 +18,7 @@ use edgecut_gnn::ops::host_values;
 use edgecut_output::write_output;
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError};
+use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -34,7 +35,7 @@ pub fn save_model<B: Backend, M: Module<B>>(
     embeddings: &[EmbeddingTable],
 ) -> Result<(), ModelFileError> {
     let bytes = model_bytes(path, &ModelView::new(model, settings), embeddings, Notes::default())?;
-    write_output(path, &bytes).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })
+    write_output(path, &bytes).map_err(ModelFileError::write(path))
 }
 
 /// A model and its settings, of any type, to be saved.
@@ -96,11 +97,10 @@ pub(super) fn model_bytes(
         let tensor = StoredTensor { shape, values: values.clone() };
         tensors.insert(embedding_name(node_type), tensor);
     }
-    let json_error = |source| ModelFileError::Config { path: path.to_owned(), source };
     let mut metadata = HashMap::from([
         ("format".to_owned(), FORMAT.to_owned()),
         ("version".to_owned(), VERSION.to_owned()),
-        ("config".to_owned(), (model.settings)().map_err(json_error)?),
+        ("config".to_owned(), (model.settings)().map_err(ModelFileError::config(path))?),
     ]);
     if let Some(task) = model.task {
         let task = SavedTask {
@@ -110,21 +110,20 @@ pub(super) fn model_bytes(
             decision: notes.decision.cloned(),
             target_decisions: notes.target_decisions.cloned().unwrap_or_default(),
         };
-        metadata.insert(TASK.to_owned(), serde_json::to_string(&task).map_err(json_error)?);
+        metadata.insert(TASK.to_owned(), json(path, &task)?);
     }
     if !model.pyg_layers.is_empty() {
-        metadata.insert(PYG_LAYERS.to_owned(), serde_json::to_string(&model.pyg_layers).map_err(json_error)?);
+        metadata.insert(PYG_LAYERS.to_owned(), json(path, &model.pyg_layers)?);
     }
     if let Some(origin) = notes.origin {
-        metadata.insert(ORIGIN.to_owned(), serde_json::to_string(origin).map_err(json_error)?);
+        metadata.insert(ORIGIN.to_owned(), json(path, origin)?);
     }
     if let Some(trained_on) = notes.trained_on {
-        metadata.insert(TRAINED_ON.to_owned(), serde_json::to_string(trained_on).map_err(json_error)?);
+        metadata.insert(TRAINED_ON.to_owned(), json(path, trained_on)?);
     }
     if let Some(index) = notes.index {
-        metadata.insert(INDEX.to_owned(), serde_json::to_string(index).map_err(json_error)?);
+        metadata.insert(INDEX.to_owned(), json(path, index)?);
     }
-    let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
     let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = tensors
         .into_iter()
         .map(|(name, tensor)| (name, tensor.shape, tensor.values.iter().flat_map(|v| v.to_le_bytes()).collect()))
@@ -133,8 +132,12 @@ pub(super) fn model_bytes(
         .iter()
         .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
         .collect::<Result<Vec<_>, SafeTensorError>>()
-        .map_err(format_error)?;
-    serialize(views, Some(metadata)).and_then(with_ordered_header).map_err(format_error)
+        .map_err(ModelFileError::format(path))?;
+    serialize(views, Some(metadata)).and_then(with_ordered_header).map_err(ModelFileError::format(path))
+}
+
+fn json(path: &Path, value: &impl Serialize) -> Result<String, ModelFileError> {
+    serde_json::to_string(value).map_err(ModelFileError::config(path))
 }
 
 /// A parameter in the layout of the file.

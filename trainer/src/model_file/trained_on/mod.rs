@@ -271,7 +271,7 @@ impl TrainedOn {
     /// description cannot be parsed.
     pub fn of_file(bytes: &[u8], path: &Path) -> Result<Option<Self>, ModelFileError> {
         let (_, header) = SafeTensors::read_metadata(bytes)
-            .map_err(|source| ModelFileError::Format { path: path.to_owned(), source })?;
+            .map_err(ModelFileError::format(path))?;
         Self::of_metadata(header.metadata().as_ref(), path)
     }
 
@@ -281,7 +281,7 @@ impl TrainedOn {
     ) -> Result<Option<Self>, ModelFileError> {
         let text = metadata.and_then(|metadata| metadata.get(TRAINED_ON));
         let parsed = text.map(|text| serde_json::from_str(text)).transpose();
-        parsed.map_err(|source| ModelFileError::Config { path: path.to_owned(), source })
+        parsed.map_err(ModelFileError::config(path))
     }
 
     /// Returns true if the parts of a graph tell what a model file tells of its training.
