@@ -29,7 +29,7 @@ impl Loss for BinaryCrossEntropy {
     }
 
     fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
-        let labels = Numbers::new(&outputs, target, (Self::NAME, Self::NEEDS))?;
+        let labels = Numbers::new::<Self>(&outputs, target)?;
         // The sum of the entropies of both outcomes, each weighted by its label.
         let applies = log_sigmoid(outputs.clone()) * labels.values.clone();
         let applies_not = log_sigmoid(outputs.clone().neg()) * labels.values.clone().neg().add_scalar(1.0);

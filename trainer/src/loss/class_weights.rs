@@ -65,13 +65,21 @@ impl ClassWeights {
 
     /// Returns the weight of each class.
     pub(super) fn of_classes(&self, num_classes: usize) -> Result<Vec<f64>, TargetError> {
-        match self {
-            Self::Equal => Ok(vec![1.0; num_classes]),
-            Self::Balanced => Err(TargetError::NotCounted),
-            Self::Named(_) => Err(TargetError::NotNamed),
-            Self::Given(weights) if weights.len() == num_classes => Ok(weights.clone()),
-            Self::Given(weights) => Err(TargetError::Weights { weights: weights.len(), num_classes }),
-        }
+        let what = match self {
+            Self::Equal => return Ok(vec![1.0; num_classes]),
+            Self::Given(weights) if weights.len() == num_classes => return Ok(weights.clone()),
+            Self::Given(weights) => format!(
+                "`class_weights` has {} weights, but the model has {num_classes} classes: give a weight for each",
+                weights.len()
+            ),
+            Self::Balanced => {
+                "balanced class weights are computed from labels: call `ClassWeights::of_counts` first".into()
+            }
+            Self::Named(_) => {
+                "`class_weights` names classes, but the classes of this graph have no names: give a number per class".into()
+            }
+        };
+        Err(TargetError(what))
     }
 }
 
@@ -146,7 +154,7 @@ mod tests {
         let names = ["honest", "fraud", "unclear"].map(String::from);
         let weights: ClassWeights = "fraud=20,unclear=0".parse().expect("weights");
         assert_eq!(weights.of_names(&names), Ok(ClassWeights::Given(vec![1.0, 20.0, 0.0])));
-        assert_eq!(weights.of_classes(3), Err(TargetError::NotNamed));
+        assert!(weights.of_classes(3).is_err_and(|error| error.0.contains("classes of this graph have no names")));
         let error = "frauds=20".parse::<ClassWeights>().expect("weights").of_names(&names).expect_err("no such class");
         assert_eq!(error, "there is no class frauds (did you mean fraud?): the classes are honest, fraud, unclear");
     }

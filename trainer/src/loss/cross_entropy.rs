@@ -48,9 +48,7 @@ impl Loss for CrossEntropy {
     }
 
     fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
-        let Target::Classes(labels) = target else {
-            return Err(TargetError::OtherKind { loss: Self::NAME, needs: Self::NEEDS, found: "numbers" });
-        };
+        let Target::Classes(labels) = target else { return Err(TargetError::other_kind::<Self>("numbers")) };
         if *self == Self::default() {
             return cross_entropy(outputs, labels);
         }
@@ -84,12 +82,17 @@ pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Res
 /// Checks that each row of the logits has a label that is a class.
 pub(super) fn check_labels<B: Backend>(logits: &Tensor<B, 2>, labels: &[i64]) -> Result<(), TargetError> {
     let [num_seeds, num_classes] = logits.dims();
-    if labels.len() != num_seeds {
-        return Err(TargetError::Count { labels: labels.len(), rows: num_seeds });
+    let num_labels = labels.len();
+    if num_labels != num_seeds {
+        let what = format!("{num_labels} labels for {num_seeds} predictions, expected one label per prediction");
+        return Err(TargetError(what));
     }
     let is_class = |label: i64| usize::try_from(label).is_ok_and(|label| label < num_classes);
     if let Some(row) = labels.iter().position(|&label| !is_class(label)) {
-        return Err(TargetError::NoSuchClass { row, label: labels[row], num_classes });
+        let label = labels[row];
+        return Err(TargetError(format!(
+            "seed {row} of the batch has label {label}, but labels must be at least 0 and below {num_classes} classes"
+        )));
     }
     Ok(())
 }

@@ -48,9 +48,7 @@ impl Loss for Focal {
     }
 
     fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
-        let Target::Classes(labels) = target else {
-            return Err(TargetError::OtherKind { loss: Self::NAME, needs: Self::NEEDS, found: "numbers" });
-        };
+        let Target::Classes(labels) = target else { return Err(TargetError::other_kind::<Self>("numbers")) };
         check_labels(&outputs, labels)?;
         let [num_seeds, num_classes] = outputs.dims();
         let device = outputs.device();

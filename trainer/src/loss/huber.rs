@@ -32,7 +32,7 @@ impl Loss for Huber {
     }
 
     fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
-        let numbers = Numbers::new(&outputs, target, (Self::NAME, Self::NEEDS))?;
+        let numbers = Numbers::new::<Self>(&outputs, target)?;
         let errors = numbers.errors(outputs).abs();
         let quadratic = errors.clone().clamp_max(self.delta);
         let linear = errors - quadratic.clone();

@@ -48,59 +48,14 @@ impl<B: Backend> LossSum<B> {
     }
 }
 
-/// Targets that do not match the outputs or the loss.
+/// Targets that do not match the outputs or the loss: the mismatch.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum TargetError {
-    /// A wrong number of labels.
-    #[error("{labels} labels for {rows} predictions, expected one label per prediction")]
-    Count {
-        /// Number of given labels.
-        labels: usize,
-        /// Rows of the logits.
-        rows: usize,
-    },
-    /// A wrong number of class weights.
-    #[error("`class_weights` has {weights} weights, but the model has {num_classes} classes: give a weight for each")]
-    Weights {
-        /// Number of given weights.
-        weights: usize,
-        /// Number of classes.
-        num_classes: usize,
-    },
-    /// Balanced weights without the number of training labels.
-    #[error("balanced class weights are computed from labels: call `ClassWeights::of_counts` first")]
-    NotCounted,
-    /// Weights by the names of classes, in a graph without such names.
-    #[error("`class_weights` names classes, but the classes of this graph have no names: give a number per class")]
-    NotNamed,
-    /// A label that is not a class.
-    #[error("seed {row} of the batch has label {label}, but labels must be at least 0 and below {num_classes} classes")]
-    NoSuchClass {
-        /// The seed, in batch numbering.
-        row: usize,
-        /// The label of the seed.
-        label: i64,
-        /// Number of classes.
-        num_classes: usize,
-    },
-    /// Targets of another kind.
-    #[error("the batch has {found} as targets, but the loss {loss} needs {needs}")]
-    OtherKind {
-        /// The name of the loss.
-        loss: &'static str,
-        /// The targets that the loss needs.
-        needs: &'static str,
-        /// The targets of the batch.
-        found: &'static str,
-    },
-    /// A wrong number of values.
-    #[error("the batch has {given} numbers as targets, but the model has {seeds} rows of {outputs} outputs")]
-    Shape {
-        /// Number of given values.
-        given: usize,
-        /// Rows of the outputs.
-        seeds: usize,
-        /// Columns of the outputs.
-        outputs: usize,
-    },
+#[error("{0}")]
+pub struct TargetError(pub String);
+
+impl TargetError {
+    /// Returns the error of targets that the loss `L` does not compare.
+    pub(super) fn other_kind<L: Loss>(found: &str) -> Self {
+        Self(format!("the batch has {found} as targets, but the loss {} needs {}", L::NAME, L::NEEDS))
+    }
 }

@@ -23,7 +23,7 @@ impl Loss for MeanAbsoluteError {
     }
 
     fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
-        let numbers = Numbers::new(&outputs, target, (Self::NAME, Self::NEEDS))?;
+        let numbers = Numbers::new::<Self>(&outputs, target)?;
         Ok(numbers.sum(numbers.errors(outputs).abs()))
     }
 }

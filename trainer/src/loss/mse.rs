@@ -23,7 +23,7 @@ impl Loss for MeanSquaredError {
     }
 
     fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
-        let numbers = Numbers::new(&outputs, target, (Self::NAME, Self::NEEDS))?;
+        let numbers = Numbers::new::<Self>(&outputs, target)?;
         let errors = numbers.errors(outputs);
         Ok(numbers.sum(errors.clone() * errors))
     }

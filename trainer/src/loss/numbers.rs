@@ -1,6 +1,6 @@
 //! Targets that are numbers, on the device of the outputs.
 
-use super::{LossSum, Target, TargetError};
+use super::{Loss, LossSum, Target, TargetError};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Bool, Tensor, TensorData};
 
@@ -18,18 +18,15 @@ impl<B: Backend> Numbers<B> {
     /// Copies the numbers of a target to the device of `outputs`.
     ///
     /// # Errors
-    /// [`TargetError`] for classes, or for another number of values than outputs. `loss` and `needs` describe the loss.
-    pub(super) fn new(
-        outputs: &Tensor<B, 2>,
-        target: &Target,
-        (loss, needs): (&'static str, &'static str),
-    ) -> Result<Self, TargetError> {
-        let Target::Numbers { values, .. } = target else {
-            return Err(TargetError::OtherKind { loss, needs, found: "classes" });
-        };
+    /// [`TargetError`] for classes, or for another number of values than outputs. `L` is the loss.
+    pub(super) fn new<L: Loss>(outputs: &Tensor<B, 2>, target: &Target) -> Result<Self, TargetError> {
+        let Target::Numbers { values, .. } = target else { return Err(TargetError::other_kind::<L>("classes")) };
         let [seeds, columns] = outputs.dims();
         if values.len() != seeds * columns {
-            return Err(TargetError::Shape { given: values.len(), seeds, outputs: columns });
+            let given = values.len();
+            return Err(TargetError(format!(
+                "the batch has {given} numbers as targets, but the model has {seeds} rows of {columns} outputs"
+            )));
         }
         let device = outputs.device();
         let num_known = target.num_known();
