@@ -40,20 +40,27 @@ impl BatchGraph {
     /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
     /// ```
     pub fn new(indptr: Vec<u32>, indices: Vec<u32>, num_nodes: usize) -> Result<Self, BlockError> {
-        if num_nodes > u32::MAX as usize || indices.len() >= u32::MAX as usize {
-            return Err(BlockError::TooLarge { num_nodes, num_edges: indices.len() });
+        let num_edges = indices.len();
+        if num_nodes > u32::MAX as usize || num_edges >= u32::MAX as usize {
+            return Err(BlockError(format!(
+                "batch graph of {num_nodes} nodes and {num_edges} edges: a batch numbers both with 32 bits, use smaller \
+                 batches"
+            )));
         }
         let (Some(&first), Some(&last)) = (indptr.first(), indptr.last()) else {
-            return Err(BlockError::EmptyIndptr);
+            let what = "batch graph: indptr is empty, expected one entry more than there are rows";
+            return Err(BlockError(what.into()));
         };
-        if first != 0 || last as usize != indices.len() {
-            return Err(BlockError::IndptrEnds { first, last, num_edges: indices.len() });
+        if first != 0 || last as usize != num_edges {
+            return Err(BlockError(format!(
+                "batch graph: indptr goes from {first} to {last}, expected 0 to {num_edges} (the number of edges)"
+            )));
         }
         if let Some(row) = indptr.windows(2).position(|pair| pair[0] > pair[1]) {
-            return Err(BlockError::IndptrDecreases { row });
+            return Err(BlockError(format!("batch graph: indptr decreases after row {row}")));
         }
         if let Some(edge) = position_at_least(&indices, num_nodes) {
-            return Err(BlockError::SourceOutOfRange { edge, source_node: indices[edge], num_src: num_nodes });
+            return Err(BlockError::no_source(edge, indices[edge], num_nodes));
         }
         Ok(Self {
             indptr,
@@ -106,98 +113,16 @@ pub(super) fn position_at_least(indices: &[u32], limit: usize) -> Option<usize> 
     indices.iter().position(|&source| source as usize >= limit)
 }
 
-/// An error of the arrays of a batch, or of the prefix of a layer.
+/// An error of the arrays of a batch, or of the prefix of a layer: the fault.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum BlockError {
-    /// `indptr` has no entry.
-    #[error("batch graph: indptr is empty, expected one entry more than there are rows")]
-    EmptyIndptr,
-    /// `indptr` does not span the edges.
-    #[error("batch graph: indptr goes from {first} to {last}, expected 0 to {num_edges} (the number of edges)")]
-    IndptrEnds {
-        /// First entry.
-        first: u32,
-        /// Last entry.
-        last: u32,
-        /// Number of edges.
-        num_edges: usize,
-    },
-    /// `indptr` decreases.
-    #[error("batch graph: indptr decreases after row {row}")]
-    IndptrDecreases {
-        /// The row whose end lies before its start.
-        row: usize,
-    },
-    /// Self loops of a graph with more rows than nodes.
-    #[error(
-        "self-loop weights for {num_rows} rows but {num_nodes} source nodes: an edge type between two node types has \
-         no self loops, pass none"
-    )]
-    MoreRowsThanNodes {
-        /// Number of rows.
-        num_rows: usize,
-        /// Number of nodes.
-        num_nodes: usize,
-    },
-    /// An edge from a node that is not in the batch or the block.
-    #[error("edge {edge} comes from node {source_node}, but there are only {num_src} source nodes")]
-    SourceOutOfRange {
-        /// Position of the edge.
-        edge: usize,
-        /// Its source.
-        source_node: u32,
-        /// Number of source nodes.
-        num_src: usize,
-    },
-    /// More nodes or edges than 32 bits can number.
-    #[error(
-        "batch graph of {num_nodes} nodes and {num_edges} edges: a batch numbers both with 32 bits, use smaller batches"
-    )]
-    TooLarge {
-        /// Number of nodes.
-        num_nodes: usize,
-        /// Number of edges.
-        num_edges: usize,
-    },
-    /// A block that is not a prefix of its graph.
-    #[error(
-        "block of {num_dst} destinations and {num_src} sources on a batch of {num_rows} rows and {num_nodes} nodes: \
-         needs destinations <= rows and sources <= nodes"
-    )]
-    NotAPrefix {
-        /// Requested destinations.
-        num_dst: usize,
-        /// Requested sources.
-        num_src: usize,
-        /// Rows of the graph.
-        num_rows: usize,
-        /// Nodes of the graph.
-        num_nodes: usize,
-    },
-    /// Too few prefix lengths.
-    #[error("layers of a batch: {given} prefix lengths, at least 2 are needed (seeds, and nodes after the first hop)")]
-    TooFewPrefixes {
-        /// Number of given prefix lengths.
-        given: usize,
-    },
-    /// Different numbers of prefix lengths for the two ends of an edge type.
-    #[error("layers of a batch: {dst} prefix lengths of destinations but {src} of sources, expected as many of both")]
-    PrefixCounts {
-        /// Prefix lengths of the destinations.
-        dst: usize,
-        /// Prefix lengths of the sources.
-        src: usize,
-    },
-    /// A wrong number of edge or self-loop weights.
-    #[error("{given} {what} weights, expected {expected}")]
-    WeightCount {
-        /// "edge" or "self-loop".
-        what: &'static str,
-        /// Number of given weights.
-        given: usize,
-        /// Number of edges or rows.
-        expected: usize,
-    },
+#[error("{0}")]
+pub struct BlockError(pub(super) String);
+
+impl BlockError {
+    /// Returns the error of an edge from a node that is not in the batch or the block.
+    pub(super) fn no_source(edge: usize, source: u32, num_src: usize) -> Self {
+        Self(format!("edge {edge} comes from node {source}, but there are only {num_src} source nodes"))
+    }
 }
 
 #[cfg(test)]
@@ -207,12 +132,14 @@ mod tests {
     #[test]
     fn rejects_each_broken_invariant() {
         let new = BatchGraph::new;
-        assert_eq!(new(vec![], vec![], 0), Err(BlockError::EmptyIndptr));
-        assert_eq!(new(vec![1, 1], vec![0], 1), Err(BlockError::IndptrEnds { first: 1, last: 1, num_edges: 1 }));
-        assert_eq!(new(vec![0, 2], vec![0], 1), Err(BlockError::IndptrEnds { first: 0, last: 2, num_edges: 1 }));
-        assert_eq!(new(vec![0, 2, 1, 2], vec![0, 0], 3), Err(BlockError::IndptrDecreases { row: 1 }));
-        let out_of_range = BlockError::SourceOutOfRange { edge: 1, source_node: 2, num_src: 2 };
-        assert_eq!(new(vec![0, 2], vec![1, 2], 2), Err(out_of_range));
+        let is_refused = |indptr: &[u32], indices: &[u32], num_nodes, what: &str| {
+            new(indptr.to_vec(), indices.to_vec(), num_nodes).is_err_and(|error| error.0.contains(what))
+        };
+        assert!(is_refused(&[], &[], 0, "indptr is empty"));
+        assert!(is_refused(&[1, 1], &[0], 1, "indptr goes from 1 to 1, expected 0 to 1"));
+        assert!(is_refused(&[0, 2], &[0], 1, "indptr goes from 0 to 2, expected 0 to 1"));
+        assert!(is_refused(&[0, 2, 1, 2], &[0, 0], 3, "indptr decreases after row 1"));
+        assert!(is_refused(&[0, 2], &[1, 2], 2, "edge 1 comes from node 2, but there are only 2 source nodes"));
         assert!(new(vec![0], vec![], 0).is_ok());
         assert!(new(vec![0, 0], vec![], 5).is_ok());
         assert!(new(vec![0, 1, 2], vec![0, 0], 1).is_ok(), "two destinations and one source of another node type");

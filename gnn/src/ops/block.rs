@@ -40,17 +40,19 @@ impl Block {
     /// Makes the block of the first `num_dst` rows and the first `num_src` nodes.
     ///
     /// # Errors
-    /// [`BlockError::NotAPrefix`] if the graph has fewer rows or nodes, [`BlockError::SourceOutOfRange`] if an edge
-    /// comes from a node at or beyond `num_src`.
+    /// [`BlockError`] if the graph has fewer rows or nodes, or if an edge comes from a node at or beyond `num_src`.
     pub fn new(graph: Arc<BatchGraph>, num_dst: usize, num_src: usize) -> Result<Self, BlockError> {
         let num_rows = graph.num_rows();
         let num_nodes = graph.num_nodes();
         if num_dst > num_rows || num_src > num_nodes {
-            return Err(BlockError::NotAPrefix { num_dst, num_src, num_rows, num_nodes });
+            return Err(BlockError(format!(
+                "block of {num_dst} destinations and {num_src} sources on a batch of {num_rows} rows and {num_nodes} nodes: \
+                 needs destinations <= rows and sources <= nodes"
+            )));
         }
         let edges = graph.indptr()[num_dst] as usize;
         if let Some(edge) = position_at_least(&graph.indices()[..edges], num_src) {
-            return Err(BlockError::SourceOutOfRange { edge, source_node: graph.indices()[edge], num_src });
+            return Err(BlockError::no_source(edge, graph.indices()[edge], num_src));
         }
         Ok(Self {
             graph,
@@ -70,7 +72,7 @@ impl Block {
     /// the number of seeds. `L + 1` entries give `L` blocks.
     ///
     /// # Errors
-    /// The errors of [`Block::new`], and [`BlockError::TooFewPrefixes`] for fewer than two entries.
+    /// The errors of [`Block::new`], and [`BlockError`] for fewer than two entries.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -92,7 +94,7 @@ impl Block {
     /// [`Block::layers`].
     ///
     /// # Errors
-    /// The errors of [`Block::layers`], and [`BlockError::PrefixCounts`] if the two lists differ in length.
+    /// The errors of [`Block::layers`], and [`BlockError`] if the two lists differ in length.
     pub fn layers_between(
         graph: &Arc<BatchGraph>,
         dst_within_hop: &[usize],
@@ -101,10 +103,14 @@ impl Block {
         let dst = dst_within_hop.len();
         let src = src_within_hop.len();
         if dst != src {
-            return Err(BlockError::PrefixCounts { dst, src });
+            return Err(BlockError(format!(
+                "layers of a batch: {dst} prefix lengths of destinations but {src} of sources, expected as many of both"
+            )));
         }
         if dst < 2 {
-            return Err(BlockError::TooFewPrefixes { given: dst });
+            return Err(BlockError(format!(
+                "layers of a batch: {dst} prefix lengths, at least 2 are needed (seeds, and nodes after the first hop)"
+            )));
         }
         let layer = |hop: usize| Self::new(Arc::clone(graph), dst_within_hop[hop], src_within_hop[hop + 1]);
         (0..dst - 1).rev().map(layer).collect()
@@ -212,12 +218,13 @@ mod tests {
         assert_eq!(new(1, 3), Ok(2));
         assert_eq!(new(3, 5), Ok(3));
         assert_eq!(new(0, 0), Ok(0));
-        assert!(matches!(new(4, 5), Err(BlockError::NotAPrefix { .. })));
-        assert!(matches!(new(3, 2), Err(BlockError::SourceOutOfRange { edge: 1, .. })));
-        assert!(matches!(new(1, 6), Err(BlockError::NotAPrefix { .. })));
-        assert_eq!(new(2, 3), Err(BlockError::SourceOutOfRange { edge: 2, source_node: 3, num_src: 3 }));
-        assert!(matches!(Block::layers(&graph, &[1]), Err(BlockError::TooFewPrefixes { given: 1 })));
-        assert!(matches!(Block::layers(&graph, &[2, 1]), Err(BlockError::SourceOutOfRange { .. })));
+        for (num_dst, num_src) in [(4, 5), (1, 6)] {
+            assert!(new(num_dst, num_src).is_err_and(|error| error.0.contains("needs destinations <= rows")));
+        }
+        assert!(new(3, 2).is_err_and(|error| error.0.starts_with("edge 1 comes from node 2,")));
+        assert_eq!(new(2, 3), Err(BlockError::no_source(2, 3, 3)));
+        assert!(Block::layers(&graph, &[1]).is_err_and(|error| error.0.contains("1 prefix lengths, at least 2")));
+        assert!(Block::layers(&graph, &[2, 1]).is_err_and(|error| error.0.contains("source nodes")));
         Ok(())
     }
 
@@ -229,7 +236,7 @@ mod tests {
         let sizes: Vec<_> = blocks.iter().map(|b| (b.num_dst(), b.num_src(), b.num_edges())).collect();
         assert_eq!(sizes, [(4, 3, 4), (2, 2, 2)]);
         let error = Block::layers_between(&graph, &[2, 4], &[0, 2, 3]).err();
-        assert_eq!(error, Some(BlockError::PrefixCounts { dst: 2, src: 3 }));
+        assert!(error.is_some_and(|error| error.0.contains("2 prefix lengths of destinations but 3 of sources")));
         Ok(())
     }
 }

@@ -32,19 +32,18 @@ impl EdgeWeights {
     /// - `self_loops`: `[num_rows]`
     ///
     /// # Errors
-    /// [`BlockError::WeightCount`] if a length is wrong, [`BlockError::MoreRowsThanNodes`] for self loops of a graph
-    /// that has more rows than nodes.
+    /// [`BlockError`] if a length is wrong, and for self loops of a graph that has more rows than nodes.
     pub fn new(graph: &BatchGraph, edges: Vec<f32>, self_loops: Option<Vec<f32>>) -> Result<Self, BlockError> {
-        let check = |what, given, expected| {
-            if given == expected { Ok(()) } else { Err(BlockError::WeightCount { what, given, expected }) }
-        };
-        check("edge", edges.len(), graph.num_edges())?;
+        check_count("edge", edges.len(), graph.num_edges())?;
         if let Some(weights) = &self_loops {
-            check("self-loop", weights.len(), graph.num_rows())?;
+            check_count("self-loop", weights.len(), graph.num_rows())?;
             let num_rows = graph.num_rows();
             let num_nodes = graph.num_nodes();
             if num_rows > num_nodes {
-                return Err(BlockError::MoreRowsThanNodes { num_rows, num_nodes });
+                return Err(BlockError(format!(
+                    "self-loop weights for {num_rows} rows but {num_nodes} source nodes: an edge type between two node types \
+                     has no self loops, pass none"
+                )));
             }
         }
         Ok(Self {
@@ -78,6 +77,10 @@ impl EdgeWeights {
     }
 }
 
+fn check_count(what: &str, given: usize, expected: usize) -> Result<(), BlockError> {
+    if given == expected { Ok(()) } else { Err(BlockError(format!("{given} {what} weights, expected {expected}"))) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,12 +90,12 @@ mod tests {
         let graph = BatchGraph::new(vec![0, 2], vec![0, 1], 2)?;
         assert!(EdgeWeights::new(&graph, vec![1.0; 2], Some(vec![1.0])).is_ok());
         let edges = EdgeWeights::new(&graph, vec![1.0; 3], None);
-        assert_eq!(edges, Err(BlockError::WeightCount { what: "edge", given: 3, expected: 2 }));
+        assert_eq!(edges, Err(BlockError("3 edge weights, expected 2".into())));
         let loops = EdgeWeights::new(&graph, vec![1.0; 2], Some(vec![]));
-        assert_eq!(loops, Err(BlockError::WeightCount { what: "self-loop", given: 0, expected: 1 }));
+        assert_eq!(loops, Err(BlockError("0 self-loop weights, expected 1".into())));
         let between_types = BatchGraph::new(vec![0, 1, 1], vec![0], 1)?;
         let loops = EdgeWeights::new(&between_types, vec![1.0], Some(vec![1.0; 2]));
-        assert_eq!(loops, Err(BlockError::MoreRowsThanNodes { num_rows: 2, num_nodes: 1 }));
+        assert!(loops.is_err_and(|error| error.0.starts_with("self-loop weights for 2 rows but 1 source nodes")));
         assert!(EdgeWeights::new(&between_types, vec![1.0], None).is_ok());
         Ok(())
     }
