@@ -123,54 +123,9 @@ pub enum IpConfigError {
         #[source]
         cause: io::Error,
     },
-    /// A line of the plain form is neither `ip` nor `ip port`.
-    #[error("{}:{line}: {reason}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The problem.
-        reason: String,
-    },
-    /// The YAML is malformed, or has an unknown field or an invalid value.
-    #[error("{}:{line}:{column}: {reason}", path.display())]
-    Yaml {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// The column, from 1.
-        column: u64,
-        /// The problem.
-        reason: String,
-    },
-    /// An entry of `hosts` is invalid.
-    #[error("{}: host {number} ({host}): {reason}", path.display())]
-    Host {
-        /// The file.
-        path: PathBuf,
-        /// The number of the entry, from 1.
-        number: usize,
-        /// The address of the entry.
-        host: String,
-        /// The problem.
-        reason: String,
-    },
-    /// The roles of the hosts contradict each other.
-    #[error("{}: {reason}", path.display())]
-    Roles {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        reason: String,
-    },
-    /// The file lists no node.
-    #[error("{}: the file lists no node", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
+    /// The file is malformed, contradicts itself, or lists no node. The text begins with the file, and the line if it is known.
+    #[error("{0}")]
+    Content(String),
 }
 
 impl IpConfig {
@@ -192,7 +147,7 @@ impl IpConfig {
         let path = path.as_ref();
         let config = if is_yaml(text) { parse_yaml(text, path)? } else { parse_plain(text, path)? };
         if config.nodes.is_empty() {
-            return Err(IpConfigError::Empty { path: path.to_owned() });
+            return Err(content(path, ": the file lists no node"));
         }
         Ok(config)
     }
@@ -264,20 +219,22 @@ fn is_yaml(text: &str) -> bool {
 fn parse_yaml(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
     let config: YamlConfig = serde_saphyr::from_str(text).map_err(|error| {
         let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
-        let reason = reason_of(&error);
-        IpConfigError::Yaml { path: path.to_owned(), line, column, reason }
+        content(path, &format!(":{line}:{column}: {}", reason_of(&error)))
     })?;
     for (index, node) in config.hosts.iter().enumerate() {
         if let Some(reason) = problem_of(node) {
-            let host = node.host.clone();
-            return Err(IpConfigError::Host { path: path.to_owned(), number: index + 1, host, reason });
+            return Err(content(path, &format!(": host {} ({}): {reason}", index + 1, node.host)));
         }
     }
     if let Some(reason) = roles_problem(&config.hosts) {
-        return Err(IpConfigError::Roles { path: path.to_owned(), reason });
+        return Err(content(path, &format!(": {reason}")));
     }
     let server_port = config.server_port.map(NonZero::get);
     Ok(IpConfig { nodes: config.hosts, master_port: config.master_port.map(NonZero::get), server_port })
+}
+
+fn content(path: &Path, fault: &str) -> IpConfigError {
+    IpConfigError::Content(format!("{}{fault}", path.display()))
 }
 
 /// Returns the first line of a YAML error, without the position, which the error of this crate has already.
@@ -331,9 +288,8 @@ fn parse_plain(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
     let mut config = IpConfig { nodes: Vec::new(), master_port: None, server_port: None };
     for (index, line) in text.lines().enumerate() {
         let fields = line.split('#').next().unwrap_or_default();
-        let parsed = parse_line(fields);
-        let parsed = parsed.map_err(|reason| IpConfigError::Line { path: path.to_owned(), line: index + 1, reason })?;
-        if let Some((host, port)) = parsed {
+        let parsed = parse_line(fields).map_err(|reason| content(path, &format!(":{}: {reason}", index + 1)));
+        if let Some((host, port)) = parsed? {
             if config.nodes.is_empty() {
                 config.master_port = port;
             }

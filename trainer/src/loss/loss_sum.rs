@@ -1,5 +1,6 @@
 //! The loss of a batch, and the errors of targets that do not match the outputs.
 
+use super::Loss;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_gnn::ops::host_values;
