@@ -46,17 +46,7 @@ pub(crate) enum Endpoint {
 }
 
 /// An error of a step.
-#[derive(Debug)]
-pub(crate) enum StepError {
-    /// A connection broke.
-    Broken(Endpoint, io::Error),
-    /// No byte moved for too long, while this connection was waited for.
-    Silent(Endpoint),
-    /// This header was received there, which differs from the own one.
-    Differs(Endpoint, Vec<u8>),
-    /// The job has failed, as recorded in the state of the job.
-    JobFailed,
-}
+type StepError = TransferError<Endpoint>;
 
 impl DoublingPeers {
     pub(crate) fn new(doubling_peers: Vec<DoublingPeer>) -> Self {
@@ -168,7 +158,7 @@ pub(crate) fn run_step(
             None => false,
         };
         if headers.wants_to_send() || headers.wants_to_receive() {
-            has_moved |= headers.advance(streams.from_left, streams.to_right).map_err(on_ring)?;
+            has_moved |= headers.advance(streams.from_left, streams.to_right).map_err(|error| error.at(Endpoint::Neighbor))?;
         }
         let Some(at) = awaited(exchange.as_deref(), headers) else { return Ok(()) };
         if has_moved {
@@ -220,13 +210,4 @@ fn wait(
         sockets.push(PollFd::new(&*streams.to_right, PollFlags::OUT));
     }
     wait_ready(&mut sockets, timeout)
-}
-
-fn on_ring(error: TransferError) -> StepError {
-    match error {
-        TransferError::Broken(side, error) => StepError::Broken(Endpoint::Neighbor(side), error),
-        TransferError::Silent(side) => StepError::Silent(Endpoint::Neighbor(side)),
-        TransferError::Differs(theirs) => StepError::Differs(Endpoint::Neighbor(Side::Left), theirs),
-        TransferError::JobFailed => StepError::JobFailed,
-    }
 }

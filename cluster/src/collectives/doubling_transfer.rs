@@ -5,14 +5,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::collectives::doubling::{Step, plan};
-use crate::collectives::doubling_exchange::{Endpoint, Exchange, StepError, run_step};
+use crate::collectives::doubling_exchange::{Endpoint, Exchange, run_step};
 use crate::collectives::header::Header;
 use crate::collectives::header_exchange::HeaderExchange;
 use crate::collectives::ring_connection::{GroupConnections, RingConnection};
 use crate::collectives::transfer::{Merge, RingStreams};
-use crate::error::{ClusterError, seconds};
+use crate::error::ClusterError;
 use crate::failure::job_state::Waiting;
-use crate::secure::is_modified;
 
 /// The data of a collective that the steps of a plan work on.
 pub(crate) trait Work {
@@ -161,7 +160,7 @@ impl RingConnection {
         let rank_at = |at| match (at, peer) {
             (Endpoint::Peer, Some(peer)) => self.members[peer],
             (Endpoint::Peer, None) => self.cluster.rank(),
-            (Endpoint::Neighbor(side), _) => self.neighbor(side).0,
+            (Endpoint::Neighbor(side), _) => self.neighbor(side),
         };
         let job_state = self.cluster.job_state();
         let mut waiting: Option<Waiting<'_>> = None;
@@ -175,42 +174,11 @@ impl RingConnection {
         let outcome = run_step(exchange.as_deref_mut(), headers, streams, patience, job_failed);
         let outcome = outcome.map_err(|error| {
             let progress = exchange.as_deref().map_or_else(|| "after all data".to_owned(), progress);
-            self.explain_step_error(header, error, rank_at, &progress)
+            self.explain(header, error.at(rank_at), progress)
         });
         // The record lasts until the error is explained, so that this rank is not blamed itself.
         drop(waiting);
         outcome
-    }
-
-    /// Converts the error of a step to an error of this crate. Asks the control plane for the rank that is to blame,
-    /// which may be another one than the peer of the step.
-    fn explain_step_error(
-        &self,
-        header: &Header,
-        error: StepError,
-        rank_at: impl Fn(Endpoint) -> usize,
-        progress: &str,
-    ) -> ClusterError {
-        let operation = format!("{} #{} of group {:?}", header.kind.name(), header.sequence, self.name);
-        let progress = progress.to_owned();
-        match error {
-            StepError::JobFailed => self.job_failed(),
-            StepError::Differs(at, theirs) => self.mismatch(header, rank_at(at), &theirs),
-            StepError::Broken(at, cause) => {
-                let rank = rank_at(at);
-                if is_modified(&cause) {
-                    return self.modified(rank, ClusterError::Modified { operation, cause });
-                }
-                let addr = self.cluster.failure_of(rank, "").addr;
-                self.lost(rank, ClusterError::PeerLost { operation, rank, addr, cause, progress })
-            }
-            StepError::Silent(at) => {
-                let rank = rank_at(at);
-                let addr = self.cluster.failure_of(rank, "").addr;
-                let silence = seconds(self.cluster.config().collective_timeout());
-                self.suspect(rank, ClusterError::PeerSilent { operation, rank, addr, silence, progress })
-            }
-        }
     }
 }
 

@@ -51,7 +51,7 @@ impl<'a> HeaderExchange<'a> {
             self.theirs.extend_from_slice(&buffer[..read]);
             count += read;
             if !self.wants_to_receive() && self.theirs != self.own {
-                return Err(TransferError::Differs(std::mem::take(&mut self.theirs)));
+                return Err(TransferError::Differs(Side::Left, std::mem::take(&mut self.theirs)));
             }
         }
         if self.wants_to_send() {

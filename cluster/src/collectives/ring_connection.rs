@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::collectives::doubling;
 use crate::collectives::doubling_exchange::{DoublingPeer, DoublingPeers};
 use crate::collectives::header::Header;
-use crate::collectives::transfer::{Merge, Progress, Side, Transfer, TransferError, TransferObserver};
+use crate::collectives::transfer::{Merge, Side, Transfer, TransferError, TransferObserver};
 use crate::collectives::transfer_plan::TransferPlan;
 use crate::error::{ClusterError, Failure, seconds};
 use crate::failure::job_state::{JobState, Waiting};
@@ -135,15 +135,17 @@ impl RingConnection {
         data: &mut [u8],
         merge: &mut dyn Merge,
     ) -> Result<(), ClusterError> {
-        let left = self.neighbor(Side::Left).0;
-        let right = self.neighbor(Side::Right).0;
+        let left = self.neighbor(Side::Left);
+        let right = self.neighbor(Side::Right);
         let Some(mut connections) = self.take_connections() else { return Ok(()) };
         let mut observer = JobObserver { job_state: self.cluster.job_state(), left, right, waiting: None };
         let patience = self.cluster.config().collective_timeout();
         let encoded = header.encode();
         let sent_header = if is_first { encoded.as_slice() } else { &[] };
         let outcome = connections.transfer.run(sent_header, plan, data, merge, patience, &mut observer);
-        let outcome = outcome.map_err(|(error, progress)| self.explain(header, error, progress));
+        let outcome = outcome.map_err(|(error, progress)| {
+            self.explain(header, error.at(|side| self.neighbor(side)), progress.to_string())
+        });
         // The record that this rank waits lasts until the error is explained, so that this rank is not blamed itself.
         drop(observer);
         outcome?;
@@ -153,24 +155,22 @@ impl RingConnection {
 
     /// Converts the error of a transfer to an error of this crate. Asks the control plane for the rank that is to
     /// blame, which may be another one than the neighbor.
-    fn explain(&self, header: &Header, error: TransferError, progress: Progress) -> ClusterError {
+    pub(super) fn explain(&self, header: &Header, error: TransferError<usize>, progress: String) -> ClusterError {
         let operation = format!("{} #{} of group {:?}", header.kind.name(), header.sequence, self.name);
-        let progress = progress.to_string();
         match error {
             TransferError::JobFailed => self.job_failed(),
-            TransferError::Differs(theirs) => self.mismatch(header, self.neighbor(Side::Left).0, &theirs),
-            TransferError::Broken(side, cause) => {
-                let (rank, addr) = self.neighbor(side);
-                if is_modified(&cause) {
-                    return self.modified(rank, ClusterError::Modified { operation, cause });
-                }
+            TransferError::Differs(rank, theirs) => self.mismatch(header, rank, &theirs),
+            TransferError::Broken(rank, cause) if is_modified(&cause) => {
+                self.modified(rank, ClusterError::Modified { operation, cause })
+            }
+            TransferError::Broken(rank, cause) => {
+                let addr = self.addr_of(rank);
                 self.lost(rank, ClusterError::PeerLost { operation, rank, addr, cause, progress })
             }
-            TransferError::Silent(side) => {
-                let (rank, addr) = self.neighbor(side);
+            TransferError::Silent(rank) => {
+                let addr = self.addr_of(rank);
                 let silence = seconds(self.cluster.config().collective_timeout());
-                let error = ClusterError::PeerSilent { operation, rank, addr, silence, progress };
-                self.suspect(rank, error)
+                self.suspect(rank, ClusterError::PeerSilent { operation, rank, addr, silence, progress })
             }
         }
     }
@@ -186,7 +186,7 @@ impl RingConnection {
 
     /// Returns the error for a broken connection. Most likely a rank has died, which need not be the peer. The control
     /// plane names it.
-    pub(crate) fn lost(&self, rank: usize, own: ClusterError) -> ClusterError {
+    fn lost(&self, rank: usize, own: ClusterError) -> ClusterError {
         match self.cluster.wait_for_failure() {
             Some(failure) => ClusterError::RankFailed(failure),
             None => self.accuse(rank, own),
@@ -195,7 +195,7 @@ impl RingConnection {
 
     /// Returns the error for a silent peer, after reporting it to rank 0. Rank 0 finds out whether the peer itself
     /// waits for another rank.
-    pub(crate) fn suspect(&self, rank: usize, own: ClusterError) -> ClusterError {
+    fn suspect(&self, rank: usize, own: ClusterError) -> ClusterError {
         self.cluster.suspect(self.suspicion(rank, &own));
         self.settle(rank, own)
     }
@@ -207,7 +207,7 @@ impl RingConnection {
     }
 
     /// Returns the error for a message of a peer that was modified on the way, after reporting the connection.
-    pub(crate) fn modified(&self, rank: usize, own: ClusterError) -> ClusterError {
+    fn modified(&self, rank: usize, own: ClusterError) -> ClusterError {
         self.cluster.report_connection(rank, &own.to_string());
         own
     }
@@ -225,7 +225,7 @@ impl RingConnection {
     }
 
     /// Returns the error for a peer that runs another collective than this rank, after reporting it.
-    pub(crate) fn mismatch(&self, header: &Header, peer: usize, theirs: &[u8]) -> ClusterError {
+    fn mismatch(&self, header: &Header, peer: usize, theirs: &[u8]) -> ClusterError {
         let error = ClusterError::Mismatch {
             group: self.name.clone(),
             sequence: header.sequence,
@@ -239,12 +239,15 @@ impl RingConnection {
         error
     }
 
-    /// Returns the rank and the address of a neighbor in the ring.
-    pub(crate) fn neighbor(&self, side: Side) -> (usize, SocketAddr) {
+    fn addr_of(&self, rank: usize) -> SocketAddr {
+        self.cluster.failure_of(rank, "").addr
+    }
+
+    /// Returns the rank of a neighbor in the ring.
+    pub(crate) fn neighbor(&self, side: Side) -> usize {
         let size = self.members.len();
         let step = if side == Side::Right { 1 } else { size - 1 };
-        let rank = self.members[(self.position + step) % size];
-        (rank, self.cluster.failure_of(rank, "").addr)
+        self.members[(self.position + step) % size]
     }
 }
 

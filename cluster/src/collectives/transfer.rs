@@ -73,17 +73,29 @@ pub(crate) trait TransferObserver {
     fn job_failed(&mut self, side: Side, quiet: Duration) -> bool;
 }
 
-/// An error of a transfer.
+/// An error of a transfer, or of a step of recursive doubling. `P` names the connection.
 #[derive(Debug)]
-pub(crate) enum TransferError {
+pub(crate) enum TransferError<P = Side> {
     /// A connection broke.
-    Broken(Side, io::Error),
-    /// No byte moved for too long, while this side was waited for.
-    Silent(Side),
-    /// The left neighbor sent this header, which differs from the own one.
-    Differs(Vec<u8>),
+    Broken(P, io::Error),
+    /// No byte moved for too long, while this connection was waited for.
+    Silent(P),
+    /// This header was received there, which differs from the own one.
+    Differs(P, Vec<u8>),
     /// The job has failed, as recorded in the state of the job.
     JobFailed,
+}
+
+impl<P> TransferError<P> {
+    /// Returns the error with another name of the connection.
+    pub(crate) fn at<Q>(self, rename: impl FnOnce(P) -> Q) -> TransferError<Q> {
+        match self {
+            Self::Broken(at, cause) => TransferError::Broken(rename(at), cause),
+            Self::Silent(at) => TransferError::Silent(rename(at)),
+            Self::Differs(at, theirs) => TransferError::Differs(rename(at), theirs),
+            Self::JobFailed => TransferError::JobFailed,
+        }
+    }
 }
 
 /// The progress of a transfer, in bytes.
@@ -198,7 +210,7 @@ impl<'a> Run<'a> {
                     // A neighbor that calls another collective closes its connections. In a ring of two, the right
                     // neighbor is the left one as well, and the header that it sent before shows the mismatch.
                     return Err(match self.receive() {
-                        Err(error @ TransferError::Differs(_)) => error,
+                        Err(error @ TransferError::Differs(..)) => error,
                         _ => TransferError::Broken(Side::Right, error),
                     });
                 }
@@ -313,7 +325,7 @@ impl<'a> Run<'a> {
             return Ok(false);
         }
         if self.their_header != self.header {
-            return Err(TransferError::Differs(std::mem::take(&mut self.their_header)));
+            return Err(TransferError::Differs(Side::Left, std::mem::take(&mut self.their_header)));
         }
         self.progress.awaits_header = false;
         Ok(true)
