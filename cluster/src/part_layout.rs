@@ -7,17 +7,6 @@ use std::ops::Range;
 /// With at least as many processes as parts, each process holds one part, and each part is held by consecutive
 /// processes. With fewer processes than parts, each process holds a *group* of consecutive parts. A group has at least
 /// one part and is held by at least one process.
-///
-/// ```
-/// use edgecut_cluster::PartLayout;
-/// // Five parts, two processes.
-/// let layout = PartLayout::new(5, 2);
-/// assert_eq!((layout.parts_of(0), layout.parts_of(1)), (0..2, 2..5));
-/// // Two parts, five processes.
-/// let layout = PartLayout::new(2, 5);
-/// assert_eq!((layout.processes_of(0), layout.processes_of(1)), (0..3, 3..5));
-/// assert_eq!(layout.group_of(3), 1);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartLayout {
     num_parts: usize,

@@ -80,26 +80,6 @@ impl ServiceTarget<'_> {
 }
 
 /// A listening socket that accepts authenticated connections of clients. Dropping it closes the socket.
-///
-/// ```
-/// use edgecut_cluster::{ServiceAddress, ServiceCaller, ServiceConfig, ServiceListener, ServiceTarget};
-/// use std::time::Duration;
-///
-/// let config = ServiceConfig::new(None);
-/// let mut listener = ServiceListener::bind("127.0.0.1".parse()?, 0, &config)?;
-/// let server: ServiceAddress = listener.addr().to_string().parse()?;
-/// listener.serve(0, "dataset 7")?;
-/// let mut incoming = listener.take_incoming().expect("nobody has taken it");
-/// let target = ServiceTarget { from: ServiceCaller::Client(0), server: 0, data: Some("dataset 7") };
-/// server.connect(&target, &config, Duration::from_secs(5))?;
-/// assert!(incoming.blocking_recv().is_some());
-/// // A client that expects other data, or another server, is refused.
-/// let other_data = ServiceTarget { data: Some("dataset 8"), ..target };
-/// assert!(server.connect(&other_data, &config, Duration::from_secs(5)).is_err());
-/// let other_server = ServiceTarget { server: 1, ..target };
-/// assert!(server.connect(&other_server, &config, Duration::from_secs(5)).is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub struct ServiceListener {
     addr: SocketAddr,
     config: ServiceConfig,

@@ -62,20 +62,6 @@ impl Token {
 
     /// Reads a secret from a file. White space around it, such as a final newline, is ignored.
     ///
-    /// ```
-    /// use std::os::unix::fs::OpenOptionsExt;
-    ///
-    /// use edgecut_cluster::Token;
-    ///
-    /// let path = std::env::temp_dir().join(format!("edgecut-secret-{}", std::process::id()));
-    /// let mut options = std::fs::OpenOptions::new();
-    /// let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-    /// std::io::Write::write_all(&mut file, b"16 bytes or more\n")?;
-    /// assert_eq!(Token::from_file(&path)?.to_env_value(), "16 bytes or more");
-    /// std::fs::remove_file(&path)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// A file that cannot be read, is not UTF-8 or holds fewer than 16 bytes; a file on which the group or other users
     /// have any permission.

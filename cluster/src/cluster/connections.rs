@@ -26,26 +26,6 @@ impl Cluster {
     /// Opens an authenticated connection to a rank. The stream is non-blocking and has `TCP_NODELAY` set. Blocks for at
     /// most `connect_timeout_ms`.
     ///
-    /// ```
-    /// use std::io::{Read, Write};
-    ///
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let mut ranks = Cluster::join_local(2, |_| {})?;
-    /// let client = ranks.remove(1);
-    /// let server = ranks.remove(0);
-    /// let mut incoming = server.take_rpc_incoming().expect("nobody has taken it");
-    ///
-    /// let mut request = client.connect_rpc(0)?;
-    /// request.write_all(b"ping").expect("a request this small fits into the buffer");
-    /// let (from, mut stream) = incoming.blocking_recv().expect("the connection is open");
-    /// stream.set_nonblocking(false).expect("blocking reads are simpler here");
-    /// let mut received = [0; 4];
-    /// stream.read_exact(&mut received).expect("the request comes");
-    /// assert_eq!((from, &received), (1, b"ping"));
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
-    ///
     /// # Errors
     /// A rank that does not exist, cannot be reached or refuses the connection. If the job has failed, the error is
     /// that failure.

@@ -36,17 +36,6 @@ impl Cluster {
     /// [`Cluster::abort`] of this process does not call it.
     ///
     /// A watcher that owns a clone of the handle keeps the membership alive until the job ends.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let mut ranks = Cluster::join_local(2, |_| {})?;
-    /// let (sender, failed) = std::sync::mpsc::channel();
-    /// ranks[0].on_failure(move |failure| sender.send(failure.rank).expect("the test waits"));
-    /// ranks.pop().expect("rank 1").abort("disk full");
-    /// assert_eq!(failed.recv(), Ok(1));
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     pub fn on_failure(&self, watcher: impl FnOnce(Failure) + Send + 'static) {
         self.inner.job_state.watch(Box::new(watcher));
     }
@@ -140,17 +129,6 @@ impl Cluster {
     /// Finds the origin of the error that ends this process, and reports the error to the other ranks if it is this
     /// process's own. Keep the connections to other ranks open until this returns, so that ranks report the original
     /// failure and not the disconnect that it caused.
-    ///
-    /// ```
-    /// use edgecut_cluster::{Blame, Cluster};
-    ///
-    /// let mut ranks = Cluster::join_local(2, |_| {})?;
-    /// let failing = ranks.pop().expect("rank 1");
-    /// assert_eq!(failing.blame("disk full"), Blame::Own("disk full"));
-    /// // On rank 0 the same failure shows as a closed connection.
-    /// assert!(matches!(ranks[0].blame("connection reset"), Blame::Other(why) if why.contains("disk full")));
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     pub fn blame<E: Display>(&self, error: E) -> Blame<E> {
         let verdict = self.verdict(error);
         match &verdict.failure {

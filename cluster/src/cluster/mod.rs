@@ -111,21 +111,6 @@ impl Cluster {
     /// Joins as rank 0 with a socket that the caller has bound. So the caller can let the system choose a port and tell
     /// it to the other ranks, without another program taking it in between.
     ///
-    /// ```
-    /// use std::net::TcpListener;
-    ///
-    /// use edgecut_cluster::{Cluster, ClusterConfig, ClusterError};
-    ///
-    /// let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    /// let port = listener.local_addr().expect("the port").port();
-    /// let member = std::thread::spawn(move || {
-    ///     Cluster::join(ClusterConfig::new(1, 2, "127.0.0.1", port))?.shutdown()
-    /// });
-    /// Cluster::join_on(listener, ClusterConfig::new(0, 2, "127.0.0.1", port))?.shutdown()?;
-    /// member.join().expect("no panic")?;
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`Cluster::join`], and a rank other than 0.
     pub fn join_on(listener: TcpListener, config: ClusterConfig) -> Result<Self, ClusterError> {

@@ -47,13 +47,6 @@ impl Step {
 }
 
 /// Returns the steps of `rank` among `world` ranks; none for a world of one.
-///
-/// ```
-/// use edgecut_cluster::doubling::plan;
-///
-/// let peers: Vec<usize> = plan(5, 8).iter().map(|step| step.peer).collect();
-/// assert_eq!(peers, [4, 7, 1]);
-/// ```
 pub fn plan(rank: usize, world: usize) -> Vec<Step> {
     if world < 2 {
         return Vec::new();

@@ -73,23 +73,6 @@ impl Cluster {
     /// order becomes the order of the group. Every group has its own connections, so several groups may be used
     /// concurrently.
     ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let ranks = Cluster::join_local(2, |_| {})?;
-    /// std::thread::scope(|scope| {
-    ///     for cluster in ranks {
-    ///         scope.spawn(move || {
-    ///             let mut reversed = cluster.group("reversed", &[1, 0]).expect("both ranks make it");
-    ///             assert_eq!(reversed.rank(), 1 - cluster.rank());
-    ///             assert_eq!(reversed.all_gather(&[cluster.rank() as u8]).expect("both take part"), [[1], [0]]);
-    ///             cluster.shutdown().expect("both ranks are done");
-    ///         });
-    ///     }
-    /// });
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
-    ///
     /// # Errors
     /// A member that does not exist or is listed twice; a neighbor that cannot be reached, or does not create the group
     /// within `collective_timeout_ms`; a rank that has failed.

@@ -36,15 +36,6 @@ pub struct Step {
 }
 
 /// Returns the steps of `rank` in an all-reduce over `world` ranks; none for a world of one.
-///
-/// ```
-/// use edgecut_cluster::ring::{Action, plan};
-///
-/// let steps = plan(0, 2);
-/// assert_eq!(steps.len(), 2);
-/// assert_eq!((steps[0].send_chunk, steps[0].recv_chunk, steps[0].action), (0, 1, Action::ReduceLast));
-/// assert_eq!((steps[1].send_chunk, steps[1].recv_chunk, steps[1].action), (1, 0, Action::Replace));
-/// ```
 pub fn plan(rank: usize, world: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     for step in 0..2 * world.saturating_sub(1) {

@@ -9,18 +9,6 @@ use std::ffi::OsString;
 const RESTART_COUNTS: [&str; 3] = ["EDGECUT_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"];
 
 /// An attempt at a run. A run that fails may be restarted.
-///
-/// ```
-/// use edgecut_cluster::Attempt;
-///
-/// let attempt = Attempt::read_from(|name| match name {
-///     "EDGECUT_RESTART_COUNT" => Some("2".into()),
-///     "EDGECUT_RUN_ID" => Some("1b0c".into()),
-///     _ => None,
-/// })?;
-/// assert_eq!((attempt.number, attempt.run.as_deref()), (2, Some("1b0c")));
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempt {
     /// The number of restarts before this attempt, 0 for the first one: the sum of `EDGECUT_RESTART_COUNT`,

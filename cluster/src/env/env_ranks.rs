@@ -16,25 +16,6 @@ use crate::env::launcher::Launcher;
 /// the address that any of them gives.
 ///
 /// Command-line flags take precedence over the environment, so callers use `flag.or(env.rank)`.
-///
-/// ```
-/// use edgecut_cluster::{EnvRanks, Launcher};
-///
-/// let env = EnvRanks::read_from(|name| {
-///     Some(match name {
-///         "SLURM_PROCID" => "5".into(),
-///         "SLURM_STEP_NUM_TASKS" => "8".into(),
-///         "SLURM_NODEID" | "SLURM_LOCALID" => "1".into(),
-///         "SLURM_STEP_NODELIST" => "node[07-08]".into(),
-///         "SLURM_STEP_TASKS_PER_NODE" => "4(x2)".into(),
-///         "SLURM_JOB_ID" => "1234567".into(),
-///         _ => return None,
-///     })
-/// })?;
-/// assert_eq!((env.launcher, env.rank, env.world_size), (Some(Launcher::Slurm), Some(5), Some(8)));
-/// assert_eq!((env.master_addr.as_deref(), env.master_port), (Some("node07"), Some(14567)));
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvRanks {
     /// The launcher that has set `rank` and `world_size`.

@@ -29,28 +29,6 @@ const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
 ///
 /// They are copies of this program that start with torchrun's variables and [`SPAWNED`], and that end together. A copy
 /// that calls [`end_with_parent`](crate::end_with_parent) ends with its parent, by a signal from the kernel.
-///
-/// ```no_run
-/// use edgecut_cluster::{LocalRanks, RanksEnd, SPAWNED, Token, end_with_parent, free_port};
-///
-/// if std::env::var_os(SPAWNED).is_some() {
-///     // This process is a rank. It reads its rank from the environment and joins the job.
-///     end_with_parent()?;
-/// } else {
-///     let ranks = LocalRanks {
-///         first_rank: 0,
-///         world_size: 4,
-///         local_world_size: 4,
-///         master_addr: "127.0.0.1".to_owned(),
-///         master_port: free_port()?,
-///         token: Some(Token::random()?),
-///         stores_state: false,
-///         args: None,
-///     };
-///     assert_eq!(ranks.run(|line| eprintln!("{line}"))?, RanksEnd::Done);
-/// }
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct LocalRanks {
     /// The lowest rank on this node.
