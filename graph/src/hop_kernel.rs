@@ -30,31 +30,6 @@ pub struct PlainHop<'a> {
 ///   [`below`](crate::rng::CounterRng::below). The positions are then sorted.
 /// * Without replacement and with a count below the in-degree, positions are drawn by Floyd's algorithm and sorted.
 /// * Otherwise all in-edges are taken, in order.
-///
-/// ```
-/// use edgecut_graph::{EdgeTypeId, Fanout, HopError, HopKernel, PlainHop};
-/// /// Answers hops of a part in which each row `r` has the single in-neighbor `r + 1`.
-/// struct Chain;
-/// impl HopKernel for Chain {
-///     fn takes(&self, _: EdgeTypeId, num_rows: usize) -> bool {
-///         num_rows >= 2
-///     }
-///
-///     fn sample_hop(&self, hop: &PlainHop<'_>, max_words: usize, out: &mut Vec<u32>) -> Result<(), HopError> {
-///         if 2 * hop.rows.len() > max_words {
-///             return Err(HopError::TooLarge);
-///         }
-///         out.extend(hop.rows.iter().map(|_| 1));
-///         out.extend(hop.rows.iter().map(|row| row + 1));
-///         Ok(())
-///     }
-/// }
-/// let hop = PlainHop { edge_type: EdgeTypeId(0), rows: &[4, 8], fanout: Fanout::All, replace: false, key: 7 };
-/// let mut out = Vec::new();
-/// Chain.sample_hop(&hop, 100, &mut out)?;
-/// assert_eq!(out, [1, 1, 5, 9]);
-/// # Ok::<(), HopError>(())
-/// ```
 pub trait HopKernel: Send + Sync {
     /// Returns true if this kernel should sample a hop of `num_rows` rows of `edge_type`. The CPU samples all other
     /// hops, including those of edge types that the kernel does not hold.

@@ -14,14 +14,6 @@ pub struct NamedValue<'a> {
 /// Names are those of a graph, so they may contain the separator and `=`. An entry therefore ends at the first separator
 /// before which `is_value` accepts the text after the last `=`. Text that ends in no value is split at its first
 /// separator, so that parsing its value gives the error.
-///
-/// ```
-/// use edgecut_graph::named_values;
-/// let entries = named_values("a;b__to__c=d=3;5", ';', |text| text.parse::<u32>().is_ok());
-/// assert_eq!(entries[0].name, Some("a;b__to__c=d"));
-/// assert_eq!(entries[1].name, None);
-/// assert_eq!(entries[1].value, "5");
-/// ```
 pub fn named_values(text: &str, separator: char, is_value: impl Fn(&str) -> bool) -> Vec<NamedValue<'_>> {
     let mut entries = Vec::new();
     let mut rest = text;

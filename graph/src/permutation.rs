@@ -16,14 +16,6 @@ const MIN_HALF_BITS: u32 = 4;
 /// result outside `0..len` passes through the network again (cycle walking; Black and Rogaway, "Ciphers with arbitrary
 /// finite domains", 2002). The domain is at most four times the length, or 256 for short lists. So except in short
 /// lists, a position takes fewer than four passes on average.
-///
-/// ```
-/// use edgecut_graph::Permutation;
-/// let order = Permutation::new(10, 7);
-/// let mut items: Vec<u64> = (0..10).map(|position| order.at(position)).collect();
-/// items.sort_unstable();
-/// assert_eq!(items, (0..10).collect::<Vec<_>>());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permutation {
     len: u64,

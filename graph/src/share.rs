@@ -9,14 +9,6 @@ const LAST_WRITTEN: u64 = 1000;
 
 /// A share of a whole: a decimal number from 0 to 1, such as 0.29. Counts are computed in whole numbers, so that 0.29 of
 /// 100 are 29, although the nearest float is less than 0.29.
-///
-/// ```
-/// use edgecut_graph::Share;
-/// let share = Share::new(0.29)?;
-/// assert_eq!((share.of(100), share.of(99), share.rounded_of(99)), (29, 28, 29));
-/// assert!(Share::new(1.5).is_err());
-/// # Ok::<(), String>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(u64);
 

@@ -21,15 +21,6 @@ impl Dataset {
     ///
     /// # Panics
     /// If edges with labels join a node type to itself. [`Dataset::to_undirected_in`] returns an error.
-    ///
-    /// ```
-    /// # use edgecut_graph::{Dataset, NodeData};
-    /// # let nodes = NodeData { name: "node".into(), num_nodes: 3, ..NodeData::default() };
-    /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
-    /// graph.to_undirected();
-    /// assert_eq!(graph.edge_types[0].src[..], [0, 1, 1, 2]);
-    /// assert_eq!(graph.edge_types[0].dst[..], [1, 0, 2, 1]);
-    /// ```
     pub fn to_undirected(&mut self) {
         assert!(self.labeled_type_within().is_none(), "reverses among labeled edges");
         for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {

@@ -24,17 +24,6 @@ impl Dataset {
     /// Returns the node types whose nodes a model learns about, and most of whose nodes have edges from them but none to
     /// them, so that they receive no messages. These are the types with labels and the ends of labeled and held-out edges,
     /// and all types if there are none or if `links` are predicted.
-    ///
-    /// ```
-    /// # use edgecut_graph::{Dataset, EdgeData, NodeData, NodeTypeId};
-    /// # let user = NodeData { name: "user".into(), num_nodes: 2, ..NodeData::default() };
-    /// # let item = NodeData { name: "item".into(), num_nodes: 2, ..NodeData::default() };
-    /// let buys = EdgeData::new(NodeTypeId(0), "buys", NodeTypeId(1), vec![0, 1].into(), vec![0, 1].into());
-    /// let mut shop = Dataset { name: "shop".into(), node_types: vec![user, item], edge_types: vec![buys] };
-    /// assert_eq!(shop.few_receivers(true)[0].node_type, "user");
-    /// shop.add_reverse_edges();
-    /// assert!(shop.few_receivers(true).is_empty());
-    /// ```
     pub fn few_receivers(&self, links: bool) -> Vec<FewReceivers> {
         let mut found = Vec::new();
         for (node_type, nodes) in self.node_types.iter().enumerate() {

@@ -27,13 +27,6 @@ impl Pairs for Vec<(u32, u32)> {
 ///
 /// Invariants: `offsets` has `num_rows + 1` entries, starts at 0, never decreases and ends at `values.len()`. The
 /// values of row `r` are `values[offsets[r]..offsets[r + 1]]`.
-///
-/// ```
-/// use edgecut_graph::part_writer::Groups;
-/// let edges: Vec<(u32, u32)> = vec![(1, 5), (0, 7), (1, 3)];
-/// let groups = Groups::new(3, &edges);
-/// assert_eq!((groups.row(0), groups.row(1), groups.row_len(2)), (&[7][..], &[5, 3][..], 0));
-/// ```
 #[derive(Debug, Default)]
 pub struct Groups<V: Pod = u32> {
     /// The start of each row, followed by the end of the last row.

@@ -109,15 +109,6 @@ fn scale_of(greatest: f32) -> f32 {
 ///
 /// On the command line: `int8` for all node types, `paper=int8,author=f16` for two of them, and `f16,paper=int8` for all
 /// with an exception. Other node types keep their stored type.
-///
-/// ```
-/// use edgecut_graph::{FeatureDtype, FeatureDtypes};
-/// let dtypes: FeatureDtypes = "f16,paper=int8".parse()?;
-/// assert_eq!(dtypes.of("paper"), Some(FeatureDtype::Int8));
-/// assert_eq!(dtypes.of("author"), Some(FeatureDtype::F16));
-/// assert_eq!(FeatureDtypes::default().of("paper"), None);
-/// # Ok::<(), String>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureDtypes {
     of_others: Option<FeatureDtype>,

@@ -15,16 +15,6 @@ const ROWS_PER_TASK: usize = 8 * ROWS_PER_WORD;
 /// A feature matrix under assembly, `[num_rows, dim]`, row-major, as `f32`. Own rows are copied in parallel, and rows
 /// of other processes are placed as they arrive. Each row's memory is written once, by the thread that has its
 /// features.
-///
-/// ```
-/// use edgecut_graph::{FeatureDtype, Features, GatheredRows};
-/// let own = Features::F32 { values: vec![1.0, 2.0].into(), dim: 1 };
-/// let mut rows = GatheredRows::new(3, 1);
-/// // Rows 0 and 2 are in this process, and row 1 comes from another one.
-/// rows.gather(&own, &[1, GatheredRows::ELSEWHERE, 0]);
-/// rows.place(&[1], FeatureDtype::F32, bytemuck::bytes_of(&9.0_f32));
-/// assert_eq!(rows.finish(), [2.0, 9.0, 1.0]);
-/// ```
 #[derive(Debug)]
 pub struct GatheredRows {
     values: Vec<f32>,

@@ -10,13 +10,6 @@ use std::ops::Range;
 
 /// Returns a row-major matrix that `fill(first_row, memory)` writes in parallel, `chunk_rows` rows per call.
 ///
-/// ```
-/// use edgecut_graph::uninit::{vec_from_rows, zeroed};
-/// // SAFETY: `zeroed` writes every element.
-/// let rows = unsafe { vec_from_rows::<f32>(4, 2, 3, |first, memory| zeroed(memory).fill(first as f32)) };
-/// assert_eq!(rows, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 3.0]);
-/// ```
-///
 /// # Safety
 /// `fill` must write every element of the memory that it receives.
 pub unsafe fn vec_from_rows<T: Zeroable + Copy + Send>(

@@ -28,18 +28,6 @@ impl WorkObserver for () {}
 ///
 /// Invariant: readers see a `Buffer` in both cases, so parts that are written from scratch files have the same bytes as
 /// those from memory (`partition/tests/memory_limit.rs`). Arrays with an entry per node stay in memory.
-///
-/// ```
-/// use edgecut_graph::Workspace;
-/// let dir = tempfile::tempdir()?;
-/// let scratch = Workspace::scratch(dir.path(), 1 << 20, ())?;
-/// let squares = |space: &Workspace| {
-///     space.build(1000, "squaring", |range| Ok(range.map(|at| at as u64 * at as u64).collect()))
-/// };
-/// let mapped = squares(&scratch)?;
-/// assert!(mapped.is_mapped() && mapped[..] == squares(&Workspace::default())?[..]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Default)]
 pub struct Workspace {
     scratch: Option<Arc<Scratch>>,

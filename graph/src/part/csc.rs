@@ -8,16 +8,6 @@ use crate::memory::Buffer;
 /// The neighbors of row `r` are `indices[indptr[r]..indptr[r + 1]]`, in the order of the original edge list.
 /// Invariants: `indptr` has `num_rows + 1` entries, starts at 0, never decreases, and ends at `indices.len()`;
 /// every index is below the number of source nodes.
-///
-/// ```
-/// use edgecut_graph::Csc;
-/// // Nodes 0 and 2 have an edge to node 0, and node 1 has none.
-/// let csc = Csc::new(vec![0, 2, 2].into(), vec![2, 0].into(), 3)?;
-/// assert_eq!((csc.num_rows(), csc.num_edges(), csc.degree(1)), (2, 2, 0));
-/// assert_eq!(csc.neighbors(0), [2, 0]);
-/// assert!(Csc::new(vec![0, 2].into(), vec![2, 0].into(), 2).is_err());
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct Csc {
     indptr: Buffer<u64>,

@@ -41,18 +41,6 @@ impl Part {
     /// Makes the only part of a graph from its structure. Ids are kept. Node type `t` has the name `n<t>`, and edge type
     /// `e` has the relation `e<e>`, so that names of callers can be any text.
     ///
-    /// ```
-    /// use edgecut_graph::{EdgeTypeId, EdgesInMemory, NodeTypeId, NodesInMemory, Part};
-    /// let nodes = NodesInMemory { num_nodes: 3, times: None };
-    /// let node = NodeTypeId(0);
-    /// let (indptr, indices) = (vec![0, 2, 2, 3], vec![2, 1, 0]);
-    /// let edges = EdgesInMemory { src_type: node, dst_type: node, indptr, indices, weights: None, times: None };
-    /// let part = Part::in_memory("three", vec![nodes], vec![edges])?;
-    /// assert_eq!(part.edges(EdgeTypeId(0)).csc.neighbors(0), [2, 1]);
-    /// assert_eq!(part.meta().edge_types[0].relation, "e0");
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`GraphError::Book`] for too many nodes, [`GraphError::Csc`] for an edge whose end is not a node, and
     /// [`GraphError::Dataset`] for attributes that do not fit. All errors name the type by its number.

@@ -25,16 +25,6 @@ impl EdgeSlice<'_> {
 }
 
 /// The measures of the edges of one part.
-///
-/// ```
-/// use edgecut_graph::part_writer::{EdgeSlice, MeasuredPart, PartMeasure, report};
-/// // A part owns nodes 0 and 1 of 4. Node 0 has the neighbors 1 and 3, and node 1 has none.
-/// let edges = [EdgeSlice { src_type: 0, dst_type: 0, indptr: &[0, 2, 2], indices: &[1, 3] }];
-/// let owned = 0..2;
-/// let measure = PartMeasure::new(std::slice::from_ref(&owned), &[4], &edges);
-/// let report = report(&[MeasuredPart { nodes: 2, train_nodes: 0, measure }]);
-/// assert_eq!((report.cut_edges, report.parts[0].halo_nodes), (1, 1));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartMeasure {
     edges: u64,

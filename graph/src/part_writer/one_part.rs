@@ -11,17 +11,6 @@ use std::path::Path;
 /// come from [`readers::load`](crate::readers::load). Nodes keep their ids, and edges keep their order within each
 /// destination. The edge lists are dropped once they are grouped.
 ///
-/// ```
-/// use edgecut_graph::readers::{FakeOptions, fake};
-/// use edgecut_graph::{NodeTypeId, Part, DiskPartId, part_writer::write_one_part};
-/// let graph = fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?;
-/// let dir = tempfile::tempdir()?;
-/// write_one_part(graph, dir.path())?;
-/// let part = Part::open(dir.path(), DiskPartId(0), true)?;
-/// assert_eq!(part.owned(NodeTypeId(0)), 0..100);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// Fails if the dataset is inconsistent, or on an I/O error. Files that were already written remain.
 pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> {

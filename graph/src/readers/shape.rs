@@ -8,14 +8,6 @@ use crate::dataset::{Dataset, EdgeData, NodeData, Split};
 use crate::memory::{FeatureDtype, Features};
 
 /// The sizes of a dataset that is not read yet.
-///
-/// ```
-/// use edgecut_graph::readers::{DatasetSource, FakeOptions, GraphShape, fake};
-/// let options = FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() };
-/// let source = DatasetSource { fake: options.clone(), ..DatasetSource::new("fake", "data") };
-/// assert_eq!(GraphShape::read(&source)?, GraphShape::of(&fake(&options)?));
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GraphShape {
     /// The node types.

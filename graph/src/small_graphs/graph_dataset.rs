@@ -14,14 +14,6 @@ use xxhash_rust::xxh3::Xxh3;
 /// Invariants: offsets start at 0, never decrease and end at the length of the array that they divide; the source of an
 /// edge is below the number of nodes of its graph; columns of labels are below the number of their names; class indices are below the
 /// number of classes.
-///
-/// ```
-/// use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-/// let graphs = fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?;
-/// assert_eq!((graphs.num_graphs(), graphs.labels().len()), (10, 10));
-/// assert_eq!(graphs.graph(3).num_nodes(), graphs.num_nodes_of(3));
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct GraphDataset {
     pub(super) name: String,

@@ -20,13 +20,6 @@ pub struct Fold {
 ///
 /// # Errors
 /// Fails if a share is negative or not finite, or if the shares do not add up to 1.
-///
-/// ```
-/// use edgecut_graph::small_graphs::split_dataset;
-/// let [train, valid, test] = split_dataset(188, [0.8, 0.1, 0.1], 7)?;
-/// assert_eq!((train.len(), valid.len(), test.len()), (152, 18, 18));
-/// # Ok::<(), String>(())
-/// ```
 pub fn split_dataset(num_graphs: usize, shares: [f64; 3], seed: u64) -> Result<[Vec<u32>; 3], String> {
     let sum: f64 = shares.iter().sum();
     if !shares.iter().all(|share| (0.0..=1.0).contains(share)) || (sum - 1.0).abs() > 1e-6 {
@@ -48,16 +41,6 @@ pub fn split_dataset(num_graphs: usize, shares: [f64; 3], seed: u64) -> Result<[
 
 /// Splits graphs into `num_folds` random folds. Each class is spread evenly over the test sets, whose sizes differ by
 /// at most one.
-///
-/// ```
-/// use edgecut_graph::small_graphs::{hold_out, stratified_folds};
-/// let labels: Vec<u32> = (0..60).map(|graph| graph % 3).collect();
-/// let folds = stratified_folds(&labels, 10, 7)?;
-/// assert_eq!((folds[0].test.len(), folds[0].train.len()), (6, 54));
-/// let [train, valid] = hold_out(&folds[0].train, &labels, 9, 7);
-/// assert_eq!((train.len(), valid.len()), (48, 6));
-/// # Ok::<(), String>(())
-/// ```
 ///
 /// # Errors
 /// Fails for fewer than 2 folds, or for more folds than graphs.

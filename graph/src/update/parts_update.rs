@@ -16,27 +16,6 @@ use std::sync::Arc;
 ///
 /// Invariant: parts are read one at a time. The memory is bounded by the edges of the largest part, the rows of the update, the
 /// held-out edges, and a bit per node.
-///
-/// ```
-/// use edgecut_graph::part_writer::{ExtraFiles, WriteOptions, write_one_part};
-/// use edgecut_graph::readers::{FakeOptions, fake};
-/// use edgecut_graph::{DiskPartId, EdgeUpdate, GraphUpdate, NodeData, NodeUpdate, Part, PartsUpdate, UpdateRules};
-/// # let dir = tempfile::tempdir()?;
-/// # let dir = dir.path();
-/// let meta = write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, &dir.join("old"))?;
-/// let parts = [Part::open(&dir.join("old"), DiskPartId(0), true)?];
-/// let mut removed = vec![false; 100];
-/// removed[7] = true;
-/// let nodes = NodeUpdate { removed, rows: NodeData::default(), numbers: Vec::new() };
-/// let update = GraphUpdate { node_types: vec![nodes], edge_types: vec![EdgeUpdate::default()] };
-/// let update = PartsUpdate::new(&parts, update, &UpdateRules::default())?;
-/// assert!(update.edge_types()[0].removed.with_nodes > 0);
-/// # std::fs::create_dir(dir.join("new"))?;
-/// let options = WriteOptions { num_parts: 1, provenance: meta.provenance, is_synced: false };
-/// let updated = update.write(&[vec![]], options, &dir.join("new"), &(), ExtraFiles::default())?;
-/// assert_eq!(updated.meta.node_types[0].book.num_nodes(), 99);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub struct PartsUpdate<'a> {
     pub(super) parts: &'a [Part],
     pub(super) nodes: Vec<TypeNodes<'a>>,

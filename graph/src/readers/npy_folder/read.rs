@@ -90,23 +90,6 @@ pub(in crate::readers) fn read_npy_folder_in(
 /// contains the edge files, for edges from nodes of type SRC to nodes of type DST, with ids from 0 within their types.
 /// Types are in the order of their names.
 ///
-/// ```
-/// use edgecut_graph::readers::read_npy_types;
-/// use edgecut_graph::write_npy;
-/// # let dir = tempfile::tempdir()?;
-/// # let folder = dir.path();
-/// for (name, count) in [("author", 2_i64), ("paper", 3)] {
-///     std::fs::create_dir_all(folder.join("nodes").join(name))?;
-///     write_npy(&folder.join("nodes").join(name).join("num_nodes.npy"), &[1], &[count])?;
-/// }
-/// let edges = folder.join("edges/author__writes__paper");
-/// std::fs::create_dir_all(&edges)?;
-/// write_npy(&edges.join("edge_index.npy"), &[2, 3], &[0_i64, 1, 1, 0, 1, 2])?;
-/// let graph = read_npy_types("papers", folder)?;
-/// assert_eq!((graph.node_types.len(), graph.edge_types[0].relation.as_str()), (2, "writes"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// As [`read_npy_folder`], and for an edge type of an unknown node type or with an invalid folder name.
 pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> {

@@ -31,19 +31,6 @@ use std::path::{Path, PathBuf};
 /// `folder` or beside it. Other files are ignored. If `split/` has a single scheme, `split` may be `None`. Files are
 /// decompressed concurrently, most of them on a thread of their own. Edges keep the order of the file.
 ///
-/// ```
-/// use edgecut_graph::readers::read_ogb;
-/// # let dir = tempfile::tempdir()?;
-/// # let folder = dir.path();
-/// let raw = folder.join("raw");
-/// std::fs::create_dir(&raw)?;
-/// std::fs::write(raw.join("num-node-list.csv"), "3\n")?;
-/// std::fs::write(raw.join("num-edge-list.csv"), "2\n")?;
-/// std::fs::write(raw.join("edge.csv"), "0,1\n1,2\n")?;
-/// assert_eq!(read_ogb("path", folder, None)?.edge_types[0].dst[..], [1, 2]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// Fails if a file is missing or truncated, if a count contradicts another file, if the split scheme does not exist or
 /// is ambiguous, and for any bad line: an id out of range, a value that is not a finite number, or a row of another

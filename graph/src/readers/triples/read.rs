@@ -58,17 +58,6 @@ pub(in crate::readers) fn find_train_triples(folder: &Path) -> Option<(Spelling,
 /// (`/people/person` becomes `_people_person`). It is `rel_3` if relation 3 has no name. Training triples become edges
 /// from head to tail, in the order of the file. The other triples become held-out edges.
 ///
-/// ```
-/// use edgecut_graph::readers::read_triples;
-/// # let dir = tempfile::tempdir()?;
-/// # let folder = dir.path();
-/// std::fs::write(folder.join("train.tsv"), "Ada\tknows\tBob\nBob\tlikes\ttea\n")?;
-/// let graph = read_triples("facts", folder)?;
-/// let relations: Vec<&str> = graph.edge_types.iter().map(|edges| edges.relation.as_str()).collect();
-/// assert_eq!((graph.node_types[0].num_nodes, relations), (3, vec!["knows", "likes"]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// Fails for a missing or truncated file, a line with another number of columns, an unknown entity or relation, and a
 /// duplicate or missing number. Each error names the file, and where possible the line, counted from 1.
