@@ -13,14 +13,6 @@ use std::sync::Arc;
 /// features.
 ///
 /// Invariant: the features of a batch are the same with and without a cache (`dist-loader/tests/cached_features.rs`).
-///
-/// ```
-/// use edgecut_dist_loader::CachedRows;
-/// use edgecut_graph::NodeTypeId;
-/// let cached = CachedRows::new(vec![vec![7, 3]])?;
-/// assert_eq!((cached.slot(NodeTypeId(0), 3), cached.slot(NodeTypeId(0), 4)), (Some(1), None));
-/// # Ok::<(), edgecut_dist_loader::LoaderError>(())
-/// ```
 #[derive(Clone, Default)]
 pub struct CachedRows {
     /// By node type, the global ids in the order of the slots.

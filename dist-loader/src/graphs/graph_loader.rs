@@ -68,19 +68,6 @@ impl GraphDataLoader {
 
     /// Returns a loader of the graphs of an epoch that are left after `before`, the segments of the epoch in which other
     /// numbers of processes have trained. It has the batches of this epoch only.
-    ///
-    /// ```
-    /// use edgecut_dist_loader::{EpochSegment, GraphDataLoader, GraphLoaderConfig};
-    /// # use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-    /// # use std::sync::Arc;
-    /// # let graphs = Arc::new(fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?);
-    ///
-    /// let loader = GraphDataLoader::new(graphs, (0..10).collect(), GraphLoaderConfig::new(2), 0, 1)?;
-    /// // Three processes have trained on a batch of two graphs each.
-    /// let segment = EpochSegment { world_size: 3, num_groups: 0, num_steps: 2, steps: 1 };
-    /// assert_eq!(loader.rest_of_epoch(&[segment]).num_steps(0), 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn rest_of_epoch(&self, before: &[EpochSegment]) -> Self {
         let rest = GraphBatches { before: before.to_vec(), ..self.loader.maker().clone() };
         Self { loader: self.loader.with_maker(rest) }

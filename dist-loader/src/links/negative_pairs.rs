@@ -9,12 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The negative destinations of sources. Both ends are original ids, so that the pairs do not depend on the partitioning.
 ///
 /// Invariant: `sources` and the destinations of each source ascend and are distinct. `offsets` has `sources.len() + 1` entries.
-///
-/// ```
-/// use edgecut_dist_loader::NegativePairs;
-/// let pairs = NegativePairs::new(vec![(7, 2), (3, 9), (7, 1), (7, 2)]);
-/// assert_eq!((pairs.of_source(7), pairs.of_source(5)), (&[1, 2][..], &[][..]));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NegativePairs {
     sources: Vec<u32>,

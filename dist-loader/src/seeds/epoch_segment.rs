@@ -6,13 +6,6 @@ use serde::{Deserialize, Serialize};
 ///
 /// A run that is interrupted within an epoch can continue with another number of processes. The segments of the epoch so
 /// far then determine which seeds are left.
-///
-/// ```
-/// use edgecut_dist_loader::EpochSegment;
-/// // Three processes took 5 of the 12 steps that they needed for the epoch.
-/// let segment = EpochSegment { world_size: 3, num_groups: 3, num_steps: 12, steps: 5 };
-/// assert_eq!(EpochSegment::num_batches(&[segment]), 15);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochSegment {
     /// The number of processes.

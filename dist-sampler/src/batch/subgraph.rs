@@ -32,14 +32,6 @@ pub struct SampledNodes {
 /// Row `r` belongs to node `r` of the destination type. Every expanded node has a row, that is, every node except those
 /// found by the last hop. Invariants: `indptr` starts at 0, never decreases and ends at `indices.len()`. Each index is
 /// the number of a node of the source type in the batch.
-///
-/// ```
-/// use edgecut_dist_sampler::SampledEdges;
-/// // Node 0 has the in-neighbors 1 and 2, node 1 has none.
-/// let edges = SampledEdges { indptr: vec![0, 2, 2], indices: vec![1, 2], positions: Vec::new() };
-/// let row = |row: usize| &edges.indices[edges.indptr[row] as usize..edges.indptr[row + 1] as usize];
-/// assert_eq!((row(0), row(1)), (&[1, 2][..], &[][..]));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampledEdges {
     /// Offsets into `indices`, one per row plus one.

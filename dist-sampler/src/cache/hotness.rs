@@ -6,17 +6,6 @@ use std::cmp::Reverse;
 /// The number of batches in which each node was an input.
 ///
 /// Neighborhoods are sampled without fetching to count which rows are worth a place in a cache.
-///
-/// ```
-/// use edgecut_dist_sampler::Hotness;
-/// let mut hotness = Hotness::new(2);
-/// hotness.count(0, &[7, 3, 5]);
-/// hotness.count(0, &[5, 7]);
-/// hotness.count(1, &[4]);
-/// assert_eq!((hotness.of(0, 7), hotness.of(0, 4)), (2, 0));
-/// // Rows of 8 bytes for three nodes.
-/// assert_eq!(hotness.hottest(&[8, 8], 30), [vec![5, 7, 3], vec![]]);
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Hotness {
     /// By node type, the counts of the nodes that occurred.

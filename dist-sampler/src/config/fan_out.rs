@@ -6,13 +6,6 @@ pub use edgecut_graph::Fanout;
 ///
 /// # Errors
 /// A message that names the first invalid entry.
-///
-/// ```
-/// use edgecut_dist_sampler::{Fanout, parse_num_neighbors};
-/// assert_eq!(parse_num_neighbors("15,-1")?, [Fanout::Count(15), Fanout::All]);
-/// assert!(parse_num_neighbors("15,,5").is_err());
-/// # Ok::<(), String>(())
-/// ```
 pub fn parse_num_neighbors(text: &str) -> Result<Vec<Fanout>, String> {
     text.split(',').map(str::parse).collect()
 }

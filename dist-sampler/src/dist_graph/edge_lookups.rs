@@ -16,17 +16,6 @@ impl DistGraph {
     /// Tests whether each of `pairs` (source and destination, global ids) is an edge of a type. The owners of the
     /// destinations search their in-neighbors. With `held_out`, held-out edges count as edges.
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::EdgeTypeId;
-    /// let csc = &graph.part().edges(EdgeTypeId(0)).csc;
-    /// let row = (0..100).find(|&row| csc.degree(row) > 0).expect("an edge");
-    /// let pairs = [(csc.neighbors(row)[0], row as u32), (row as u32, row as u32)];
-    /// // The generated graph has no self-loops.
-    /// assert_eq!(graph.handle().block_on(graph.has_edges(EdgeTypeId(0), &pairs, false))?, [true, false]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// An error of a peer, or [`SampleError::NoSuchNode`] for a destination that is out of range.
     pub async fn has_edges(

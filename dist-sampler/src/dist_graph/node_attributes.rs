@@ -46,17 +46,6 @@ impl DistGraph {
     /// part, cached features from the cache, and other rows are fetched in bounded chunks from their owners, all at the
     /// same time. If only features are wanted, rows that another call waits for are not requested again.
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::NodeFields;
-    /// use edgecut_graph::NodeTypeId;
-    /// let wanted = NodeFields { labels: true, features: true, ..NodeFields::default() };
-    /// let fetched = graph.handle().block_on(graph.fetch(NodeTypeId(0), vec![7, 3], wanted))?;
-    /// assert_eq!(fetched.labels.len(), 2);
-    /// assert_eq!(fetched.features.len(), 2 * fetched.feature_dim);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] if the graph lacks a requested attribute, or an error of a peer.
     pub async fn fetch(

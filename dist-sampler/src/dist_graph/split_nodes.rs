@@ -10,14 +10,6 @@ impl DistGraph {
     /// Returns the global ids of the nodes of a split from which this process's seeds are taken, ascending: those of the
     /// parts in [`DistGraph::seed_share`]. Must not be called from async code.
     ///
-    /// ```
-    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::{NodeTypeId, Split};
-    /// let train = graph.split_nodes(NodeTypeId(0), Split::Train)?;
-    /// assert_eq!(train.len() as u64, graph.part().meta().node_types[0].split_sizes[0]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// An error of a peer.
     pub fn split_nodes(&self, node_type: NodeTypeId, split: Split) -> Result<Vec<u32>, SampleError> {

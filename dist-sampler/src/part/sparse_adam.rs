@@ -2,15 +2,6 @@
 
 /// Adam that leaves rows without a gradient unchanged, including their moments (torch's `SparseAdam`; Kingma and Ba:
 /// Adam, ICLR 2015). The bias correction counts all steps, including those in which a row had no gradient.
-///
-/// ```
-/// use edgecut_dist_sampler::SparseAdam;
-/// let mut value = [1.0];
-/// let mut first = [0.0];
-/// let mut second = [0.0];
-/// SparseAdam::new(0.1).apply(1, &[4.0], &mut value, &mut first, &mut second);
-/// assert!((value[0] - 0.9_f32).abs() < 1e-6, "the first step has the size of the learning rate");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SparseAdam {
     /// The learning rate.

@@ -31,32 +31,6 @@ impl DistGraph {
     /// Serves a part to clients, as number `server` of `servers`. The other servers may start later, and each may end
     /// and start again: until then, requests that need its part fail with an error that names it.
     ///
-    /// ```
-    /// use edgecut_cluster::{Cluster, ServiceConfig, ServiceListener};
-    /// use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
-    /// # use edgecut_graph::part_writer::write_one_part;
-    /// # use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{NodeTypeId, Split};
-    /// use std::sync::Arc;
-    /// use std::time::Duration;
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// # write_one_part(fake(&FakeOptions::default())?, dir)?;
-    /// let service = ServiceConfig::new(None);
-    /// let listener = ServiceListener::bind("127.0.0.1".parse()?, 0, &service)?;
-    /// let servers = ServerList::parse(&listener.addr().to_string(), service)?;
-    /// let part = Arc::new(servers.open_part(dir, 0, false)?);
-    /// let server = DistGraph::serve(part, servers.clone(), 0, listener, DistGraphConfig::default())?;
-    ///
-    /// // A trainer, here in the same process, holds no part.
-    /// let trainers = Cluster::join_local(1, |_| {})?.remove(0);
-    /// let patience = Duration::from_secs(10);
-    /// let client = DistGraph::connect(servers, trainers, DistGraphConfig::default(), patience)?;
-    /// let (node_type, split) = (NodeTypeId(0), Split::Train);
-    /// assert_eq!(client.split_nodes(node_type, split)?, server.split_nodes(node_type, split)?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`SampleError::Layout`] if this server must hold another part, [`SampleError::Process`] if threads cannot be
     /// started.
