@@ -137,18 +137,6 @@ pub fn aggregate<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce)
 ///
 /// # Panics
 /// In the cases of [`aggregate`], and if there are more destinations than sources.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::ops::{BatchGraph, Block, Reduce, aggregate_with_self};
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let block = Block::new(graph, 1, 3)?;
-/// let x = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &Default::default());
-/// let output = aggregate_with_self(x, &block, &Reduce::Mean);
-/// assert_eq!(output.into_data(), TensorData::from([[2.0f32, 9.0]]));
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 pub fn aggregate_with_self<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
     run(x, Aggregate::new(block.clone(), reduce.clone()).appending_self())
 }

@@ -161,21 +161,6 @@ impl<K: GnnKernels> Operation<K, 3> for Attention {
 ///
 /// # Panics
 /// If the shapes do not match the block or each other, or if the attention has another version.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::ops::{Attention, AttentionVersion, BatchGraph, Block, gat_attention};
-/// let device = Default::default();
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let attention = Attention::new(Block::new(graph, 1, 3)?, AttentionVersion::V1, 1);
-/// let z = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &device);
-/// let score_src = Tensor::zeros([3, 1], &device);
-/// let score_dst = Tensor::zeros([1, 1], &device);
-/// let mean = gat_attention(z, score_src, score_dst, &attention);
-/// assert_eq!(mean.into_data(), TensorData::from([[2.0f32]]));
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 pub fn gat_attention<B: GnnBackend>(
     z_src: Tensor<B, 2>,
     score_src: Tensor<B, 2>,

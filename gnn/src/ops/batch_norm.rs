@@ -60,19 +60,6 @@ impl<K: GnnKernels> Operation<K, 3> for BatchNormalization {
 ///
 /// # Panics
 /// If the shapes do not match.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::ops::{Activation, BatchNormalization, batch_norm};
-/// let device = Default::default();
-/// let x = Tensor::<NdArray, 2>::from_data([[1.0], [3.0]], &device);
-/// let gamma = Tensor::from_data([2.0], &device);
-/// let beta = Tensor::from_data([1.0], &device);
-/// let settings = BatchNormalization { epsilon: 0.0, activation: Activation::Identity };
-/// let (output, statistics) = batch_norm(x, gamma, beta, settings);
-/// assert_eq!(output.into_data(), TensorData::from([[-1.0f32], [3.0]]));
-/// assert_eq!(statistics.into_data(), TensorData::from([[2.0f32], [1.0]]));
-/// ```
 pub fn batch_norm<B: GnnBackend>(
     x: Tensor<B, 2>,
     gamma: Tensor<B, 1>,

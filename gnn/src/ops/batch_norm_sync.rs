@@ -38,26 +38,6 @@ pub trait RowSums: Debug + Send + Sync {
 ///
 /// After a failed exchange, the passes continue with zeros, and [`end_forward`](Self::end_forward) or
 /// [`end_backward`](Self::end_backward) return the error.
-///
-/// ```
-/// use edgecut_gnn::ops::{BatchNormSync, RowSums, RowSumsError};
-///
-/// /// A job of one rank.
-/// #[derive(Debug)]
-/// struct OneRank;
-///
-/// impl RowSums for OneRank {
-///     fn sum(&self, _values: &mut [f64]) -> Result<(), RowSumsError> {
-///         Ok(())
-///     }
-/// }
-///
-/// let sync = BatchNormSync::new(OneRank);
-/// // A step without normalizations exchanges nothing.
-/// sync.end_forward()?;
-/// sync.end_backward()?;
-/// # Ok::<(), RowSumsError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct BatchNormSync {
     shared: Arc<Shared>,

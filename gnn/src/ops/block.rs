@@ -73,17 +73,6 @@ impl Block {
     ///
     /// # Errors
     /// The errors of [`Block::new`], and [`BlockError`] for fewer than two entries.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use edgecut_gnn::ops::{BatchGraph, Block};
-    /// // The seed 0 has the neighbors 1 and 2, node 1 has the neighbor 3, node 2 has no neighbors.
-    /// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 4)?);
-    /// let blocks = Block::layers(&graph, &[1, 3, 4])?;
-    /// assert_eq!((blocks[0].num_dst(), blocks[0].num_src()), (3, 4));
-    /// assert_eq!((blocks[1].num_dst(), blocks[1].num_src()), (1, 3));
-    /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-    /// ```
     pub fn layers(graph: &Arc<BatchGraph>, nodes_within_hop: &[usize]) -> Result<Vec<Self>, BlockError> {
         Self::layers_between(graph, nodes_within_hop, nodes_within_hop)
     }

@@ -16,13 +16,6 @@ const LANES: usize = 4;
 const LEVELS: u32 = 1 << 16;
 
 /// The random key of a dropout mask. The same key drops the same elements for any number of threads and on any backend.
-///
-/// ```
-/// use edgecut_gnn::ops::DropoutKey;
-/// let step = DropoutKey::new(42, 0, 7);
-/// assert_ne!(step.for_rank(0), step.for_rank(1));
-/// assert_ne!(step.for_rank(0).for_layer(1), step.for_rank(0).for_layer(2));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DropoutKey(u64);
 
@@ -170,14 +163,6 @@ pub fn dropout<B: GnnBackend, const D: usize>(x: Tensor<B, D>, probability: f64,
 ///
 /// # Shapes
 /// - `x` and output: any
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::ops::{DropoutKey, DropoutMask, masked};
-/// let x = Tensor::<NdArray, 1>::ones([3], &Default::default());
-/// let all = DropoutMask::new(1.0, DropoutKey::new(1, 0, 0));
-/// assert_eq!(masked(x, all).into_data(), TensorData::from([0.0f32; 3]));
-/// ```
 pub fn masked<B: GnnBackend, const D: usize>(x: Tensor<B, D>, mask: DropoutMask) -> Tensor<B, D> {
     if mask.is_identity() {
         return x;

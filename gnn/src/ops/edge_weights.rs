@@ -4,18 +4,6 @@ use super::batch_graph::{BatchGraph, BlockError};
 
 /// One constant weight per edge of a batch, and optionally one weight per row for the node itself (a self loop that is
 /// not among the edges). Weights have no gradient.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::ops::{BatchGraph, Block, EdgeWeights, Reduce, aggregate};
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let weights = EdgeWeights::new(&graph, vec![0.5, 2.0], None)?;
-/// let x = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &Default::default());
-/// let sum = aggregate(x, &Block::new(graph, 1, 3)?, &Reduce::WeightedSum(Arc::new(weights)));
-/// assert_eq!(sum.into_data(), TensorData::from([[6.5f32]]));
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct EdgeWeights {
     edges: Vec<f32>,

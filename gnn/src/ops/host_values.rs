@@ -7,15 +7,6 @@ use burn::tensor::{Bytes, Tensor};
 ///
 /// All code reads tensors by this function: data from a GPU can start at any address, and `TensorData` reads only addresses
 /// that are multiples of a value's size.
-///
-/// ```
-/// use burn::backend::NdArray;
-/// use burn::tensor::Tensor;
-/// use edgecut_gnn::ops::host_values;
-///
-/// let tensor = Tensor::<NdArray, 2>::from_floats([[1.0, 2.0], [3.0, 4.0]], &Default::default());
-/// assert_eq!(host_values(tensor.transpose()), [1.0, 3.0, 2.0, 4.0]);
-/// ```
 pub fn host_values<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Vec<f32> {
     let mut data = tensor.into_data();
     if let Some(copy) = aligned_copy(data.as_bytes(), data.dtype.size()) {

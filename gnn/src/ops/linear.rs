@@ -125,17 +125,6 @@ impl<K: GnnKernels> Operation<K, 3> for Linear {
 ///
 /// # Panics
 /// If the shapes do not match.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::ops::{Activation, DropoutKey, DropoutMask, linear};
-/// let device = Default::default();
-/// let x = Tensor::<NdArray, 2>::from_data([[1.0, 2.0], [0.0, -1.0]], &device);
-/// let weight = Tensor::from_data([[1.0], [1.0]], &device);
-/// let relu = Activation::Relu(DropoutMask::new(0.0, DropoutKey::new(0, 0, 0)));
-/// let y = linear(x, weight, Some(Tensor::from_data([0.5], &device)), relu);
-/// assert_eq!(y.into_data(), TensorData::from([[3.5f32], [0.0]]));
-/// ```
 pub fn linear<B: GnnBackend>(
     x: Tensor<B, 2>,
     weight: Tensor<B, 2>,

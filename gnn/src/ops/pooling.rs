@@ -12,13 +12,6 @@ use super::gnn_backend::GnnBackend;
 /// The contiguous row ranges of the graphs of a batch. Cloning is cheap.
 ///
 /// Pooling is computed as an aggregation whose destinations are the graphs and whose sources are their nodes.
-///
-/// ```
-/// use edgecut_gnn::ops::Segments;
-/// // Graphs of two, zero and one nodes.
-/// assert!(Segments::new(vec![0, 2, 2, 3]).is_ok());
-/// assert!(Segments::new(vec![0, 2, 1]).is_err());
-/// ```
 #[derive(Debug, Clone)]
 pub struct Segments {
     /// From rows to segments.
@@ -89,15 +82,6 @@ impl Segments {
 ///
 /// # Panics
 /// If `x` does not have `num_rows` rows, or if `reduce` is [`Reduce::WeightedSum`]: segments have no weights.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::ops::{Reduce, Segments, pool};
-/// let segments = Segments::new(vec![0, 2, 2, 3])?;
-/// let x = Tensor::<NdArray, 2>::from_data([[1.0], [3.0], [5.0]], &Default::default());
-/// assert_eq!(pool(x, &segments, &Reduce::Mean).into_data(), TensorData::from([[2.0f32], [0.0], [5.0]]));
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 pub fn pool<B: GnnBackend>(x: Tensor<B, 2>, segments: &Segments, reduce: &Reduce) -> Tensor<B, 2> {
     assert!(!matches!(reduce, Reduce::WeightedSum(_)), "pool: segments have no weights");
     aggregate(x, &segments.block, reduce)

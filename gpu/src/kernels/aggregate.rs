@@ -34,27 +34,6 @@ pub enum Own<'a> {
 }
 
 /// A sum over the edges of each row.
-///
-/// ```no_run
-/// # fn run<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>, device: &R::Device) {
-/// use edgecut_gpu::kernels::{Aggregation, Appended, DeviceEdges, Factor, Matrix, Own};
-/// // Row 0 has edges from the rows 1 and 2 of `x`.
-/// let edges = DeviceEdges::new::<R>(device, &[0, 2], &[1, 2], None);
-/// let x = Matrix::from_slice(client, &[9.0, 1.0, 3.0], [3, 1]);
-/// let mean = Aggregation {
-///     edges: &edges,
-///     num_rows: 1,
-///     width: 1,
-///     factor: Factor::One,
-///     mean: true,
-///     own: Own::Nothing,
-///     num_own: 1,
-///     appended: Appended::No,
-/// };
-/// // [[2]]
-/// let output = mean.run(client, &x);
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregation<'a> {
     /// The edges, by the rows to compute.

@@ -31,19 +31,6 @@ pub struct FeatureRows<'a> {
 /// The result is `[cache_slots.len(), width]`, and the device has finished writing it. So a loader's thread may make
 /// it, and the inputs may change afterwards.
 ///
-/// ```no_run
-/// # fn features<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>) -> Result<(), edgecut_gpu::kernels::KernelError> {
-/// use edgecut_gpu::kernels::{FeatureRows, assemble_rows};
-/// let array = |values: &[f32]| client.create_from_slice(bytemuck::cast_slice(values));
-/// let cache = array(&[1.0, 2.0]);
-/// let fetched = array(&[5.0]);
-/// let cache = FeatureRows { handle: &cache, num_rows: 2 };
-/// let fetched = FeatureRows { handle: &fetched, num_rows: 1 };
-/// let features = assemble_rows::<R, f32, f32>(client, 1, cache, fetched, &[1, u32::MAX, 0])?; // 2.0, 5.0, 1.0
-/// # Ok(())
-/// # }
-/// ```
-///
 /// # Errors
 /// Returns [`KernelError::Invalid`] for a slot outside of the cache, a number of `rows` that differs from the number of
 /// uncached nodes, 2^31 or more rows of either kind, and arrays that are too short. Returns

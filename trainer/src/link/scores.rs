@@ -6,15 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// The ranking metrics of held-out edges against negative destinations.
-///
-/// ```
-/// use edgecut_trainer::link::{LinkMetric, LinkScores};
-/// let text = r#"{"edges":2,"mrr":0.75,"hits@1":0.5,"hits@3":1.0,"hits@10":null,"hits@5":1.0}"#;
-/// let scores: LinkScores = serde_json::from_str(text)?;
-/// assert_eq!(scores.get(LinkMetric::HitsAt(1)), Some(0.5));
-/// assert_eq!(scores.get(LinkMetric::HitsAt(5)), Some(1.0));
-/// # Ok::<(), serde_json::Error>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkScores {
     /// The number of ranked edges.

@@ -6,12 +6,6 @@ use burn::tensor::backend::Backend;
 use edgecut_gnn::ops::host_values;
 
 /// The outputs of a model for some seeds, `[num_seeds, columns]`, row by row.
-///
-/// ```
-/// use edgecut_trainer::metrics::OutputRows;
-/// let rows = OutputRows::new(&[0.0, 2.0, 2.0, f32::NAN], 2);
-/// assert_eq!(rows.classes().collect::<Vec<_>>(), [Some(1), None]);
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct OutputRows<'a> {
     values: &'a [f32],

@@ -29,16 +29,6 @@ const ENCODER: &str = "encoder.";
 ///
 /// All ranks need the same bytes: one rank reads them with [`read_network`](super::read_network) and sends them to the
 /// others.
-///
-/// ```
-/// use edgecut_trainer::model_file::{WarmStart, read_network};
-/// use std::path::Path;
-///
-/// fn pretrained(path: &Path) -> Result<WarmStart, edgecut_trainer::model_file::ModelFileError> {
-///     Ok(WarmStart::new(path, read_network(path)?))
-/// }
-/// assert!(pretrained(Path::new("absent.safetensors")).is_err());
-/// ```
 #[derive(Clone)]
 pub struct WarmStart {
     path: PathBuf,

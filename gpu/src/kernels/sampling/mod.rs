@@ -31,19 +31,6 @@ const ALL: u32 = u32::MAX;
 
 /// The in-edges of one edge type on a device: the compressed sparse columns, and the original ids of their rows, the
 /// destinations.
-///
-/// ```no_run
-/// # fn sample<R: cubecl::Runtime>(client: cubecl::client::ComputeClient<R>) -> Result<(), Box<dyn std::error::Error>> {
-/// use edgecut_gpu::kernels::DeviceTopology;
-/// use edgecut_graph::{EdgeTypeId, Fanout, PlainHop};
-/// let edges = DeviceTopology::<R>::new(client, &[0, 2, 2], &[7, 9], &[0, 1])?;
-/// let all = PlainHop { edge_type: EdgeTypeId(0), rows: &[0, 1], fanout: Fanout::All, replace: false, key: 0 };
-/// let mut out = Vec::new();
-/// edges.sample_hop(&all, usize::MAX, &mut out)?;
-/// assert_eq!(out, [2, 0, 7, 9]);
-/// # Ok(())
-/// # }
-/// ```
 pub struct DeviceTopology<R: Runtime> {
     pub(crate) client: ComputeClient<R>,
     indptr: Handle,

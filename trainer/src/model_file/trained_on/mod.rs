@@ -29,18 +29,6 @@ const GRAPHS: &str = "graphs";
 /// A model fits another graph only if the columns of its features and the numbers of its classes mean the same there, and
 /// learned embeddings belong to the nodes of the training. Digests tell whether this is the case. Embeddings are loaded
 /// only for the same nodes in the same order.
-///
-/// ```
-/// use edgecut_graph::Meta;
-/// use edgecut_graph::part_writer::write_one_part;
-/// use edgecut_graph::readers::{FakeOptions, fake};
-/// use edgecut_trainer::model_file::{ReadData, TrainedOn};
-/// # let dir = tempfile::tempdir()?;
-/// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir.path())?;
-/// let meta = Meta::read(dir.path())?;
-/// assert_eq!(TrainedOn::new(&meta).difference(&meta, ReadData { classes: true, ..ReadData::default() }), None);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainedOn {
     /// By the name of the node type.
