@@ -38,15 +38,6 @@ impl FolderLock {
 
     /// Reserves a file, which need not exist, in the same way. Its folder must exist, and may have other outputs.
     ///
-    /// ```
-    /// use edgecut_output::FolderLock;
-    /// # let dir = tempfile::tempdir()?;
-    /// let model = dir.path().join("model.safetensors");
-    /// let lock = FolderLock::take_file(&model)?;
-    /// FolderLock::take_file(&dir.path().join("other.safetensors"))?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// As for [`FolderLock::take`]; a path without a file name, or a cycle of links.
     pub fn take_file(path: &Path) -> io::Result<Self> {

@@ -13,19 +13,6 @@ use std::path::{Path, PathBuf};
 /// [`OwnEntries::remove_from`] is the only removal of folders in this project. It removes what is listed here. Any other
 /// file, folder or link stays, together with the folders above it: it may be the user's. Clippy refuses
 /// `remove_dir_all` (`clippy.toml`).
-///
-/// ```
-/// use edgecut_output::OwnEntries;
-/// # let dir = tempfile::tempdir()?;
-/// let step = dir.path().join("step-7");
-/// std::fs::create_dir(&step)?;
-/// std::fs::write(step.join("rank-0.state"), "")?;
-/// std::fs::write(step.join("notes.txt"), "look at the loss here")?;
-/// let own = OwnEntries::forms(&["rank-#.state"]);
-/// assert_eq!(own.remove_from(&step)?, Some("notes.txt".into()));
-/// assert!(!step.join("rank-0.state").exists() && step.join("notes.txt").exists());
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct OwnEntries {
     forms: Vec<String>,

@@ -14,19 +14,6 @@ use std::path::Path;
 ///
 /// # Errors
 /// A folder without parts, or files that contradict their format.
-///
-/// ```
-/// # use edgecut_graph::readers::{DatasetSource, load};
-/// use edgecut_partition::{PartitionOptions, cut_matrix, partition};
-/// # let dir = tempfile::tempdir()?;
-/// # let parts = dir.path().join("2-parts");
-/// # let mut source = DatasetSource::new("fake", dir.path());
-/// # source.fake.avg_num_nodes = 100;
-/// let meta = partition(&load(&source)?, &PartitionOptions::new(2), &parts, &())?;
-/// let edges = cut_matrix(&parts)?;
-/// assert_eq!(edges[0][1] + edges[1][0], meta.report.cut_edges);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub fn cut_matrix(dir: &Path) -> Result<Vec<Vec<u64>>, PartitionError> {
     let num_parts = Meta::read(dir)?.num_parts;
     (0..num_parts).into_par_iter().map(|id| sources_of(&Part::open(dir, DiskPartId(id), false)?)).collect()

@@ -57,18 +57,6 @@ pub struct TableBytes {
 }
 
 /// The memory, disk space and time that a job takes.
-///
-/// ```
-/// use edgecut_graph::FeatureDtypes;
-/// use edgecut_graph::readers::{DatasetSource, GraphShape};
-/// use edgecut_partition::{Method, PartitionOptions, Plan, PlanInput};
-/// let shape = GraphShape::read(&DatasetSource::new("fake", "data"))?;
-/// let options = PartitionOptions { method: Method::Ldg, ..PartitionOptions::new(2) };
-/// let feature_dtypes = &FeatureDtypes::default();
-/// let plan = Plan::new(&PlanInput { shape: &shape, options: &options, is_given: false, is_generated: true, feature_dtypes, tables: None })?;
-/// assert_eq!(plan.phases.len(), 4);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
     /// The number of nodes of all types.

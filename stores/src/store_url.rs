@@ -41,14 +41,6 @@ impl Scheme {
 
 /// The URL of an object or a folder in an object store: `s3://BUCKET/KEY`, `gs://BUCKET/KEY` or `az://CONTAINER/KEY`.
 /// The key is taken literally, without escapes.
-///
-/// ```
-/// use edgecut_stores::StoreUrl;
-/// let url = StoreUrl::parse("s3://graphs/shop/2-parts/")?;
-/// assert_eq!((url.to_string().as_str(), url.name()), ("s3://graphs/shop/2-parts", "2-parts"));
-/// assert!(StoreUrl::parse("s3://key:secret@graphs/shop").is_err());
-/// # Ok::<(), edgecut_stores::StoreError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreUrl {
     pub(crate) scheme: Scheme,

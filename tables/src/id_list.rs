@@ -13,15 +13,6 @@ use xxhash_rust::xxh3::Xxh3;
 pub const NO_NODE: u32 = u32::MAX;
 
 /// The columns of a file of ids.
-///
-/// ```
-/// use edgecut_tables::IdList;
-/// let file = tempfile::NamedTempFile::new()?;
-/// std::fs::write(file.path(), "ann\nbob\nann\n")?;
-/// let list = IdList::read(file.path(), &["id"])?;
-/// assert_eq!((list.columns[0].num_rows(), list.columns[0].num_distinct()), (3, 2));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug)]
 pub struct IdList {
     /// The columns, all with the same number of rows.
