@@ -1,14 +1,12 @@
-//! All convolutions of the registry, and the graph convolution compared with a slow computation.
+//! All convolutions of the registry.
 
 use std::sync::Arc;
 
 use crate::support::*;
-use burn::backend::{Autodiff, NdArray};
-use burn::module::Param;
+use burn::backend::NdArray;
 use burn::tensor::Tensor;
 use edgecut_gnn::nn::{
-    Aggregation, Conv, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GcnNorm, GraphConv,
-    GraphConvSettings, LayerForm, Mode, ModelName, WeightInit,
+    Conv, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GcnNorm, LayerForm, Mode, ModelName, WeightInit,
 };
 use edgecut_gnn::ops::{BatchGraph, Block, DropoutKey, Segments};
 use edgecut_graph::NodeTypeId;
@@ -19,7 +17,6 @@ use edgecut_trainer::models::{
 };
 
 type Plain = NdArray<f64>;
-type Grad = Autodiff<Plain>;
 
 const FORMS: [LayerForm; 2] = [LayerForm::Direct, LayerForm::Typed];
 
@@ -159,45 +156,6 @@ fn layers_one_after_the_other_compute_the_same_as_the_network() {
             }
             assert_close(&values(rows), &values(expected), 1e-12, &format!("{name} {config:?}"));
         }
-    }
-}
-
-/// Computes the layer with burn's own operations.
-fn slow(layer: &GraphConv<Grad>, x: Tensor<Grad, 2>, block: &Block, aggregation: Aggregation) -> Tensor<Grad, 2> {
-    let [_, width] = x.dims();
-    let own = x.clone().slice([0..block.num_dst(), 0..width]);
-    let neighbors = gather_scatter(x, block, &aggregation.reduce()).matmul(layer.weight_neighbors.val());
-    let root = layer.weight_root.as_ref().map(Param::val).expect("a layer of its own");
-    let bias = layer.bias.as_ref().map(Param::val).expect("a bias");
-    neighbors + bias.unsqueeze() + own.matmul(root)
-}
-
-#[test]
-fn graph_convolution_equals_its_formula_forward_and_backward() {
-    let device = Default::default();
-    let mut draws = Draws(21);
-    let block = prefix_block(&Arc::new(random_graph(&mut draws, 15, 25, 6)), 11);
-    let x = draws.matrix::<Grad>(block.num_src(), 4);
-    for aggregation in [Aggregation::Mean, Aggregation::Sum, Aggregation::Max] {
-        let shape =
-            ConvShape { in_channels: 4, out_channels: 3, edge_channels: 0, role: ConvRole::Hidden, batch_norm: false };
-        let kind = ConvKind::GraphConv(GraphConvSettings { aggregation });
-        let any = kind.init::<Grad>(shape, &mut WeightInit::new(9), &device);
-        let edgecut_gnn::nn::AnyConv::GraphConv(layer) = &any else { unreachable!("a GraphConv was made") };
-        let run = |is_slow: bool| {
-            let x = x.clone().detach().require_grad();
-            let output = if is_slow {
-                slow(layer, x.clone(), &block, aggregation)
-            } else {
-                any.convolve(eval_input(x.clone(), None, &block, EdgeData::default()))
-            };
-            let gradients = output.clone().powi_scalar(2).sum().backward();
-            let mut all = values(output);
-            all.extend(values(x.grad(&gradients).expect("x")));
-            all.extend(values(layer.weight_neighbors.grad(&gradients).expect("weight_neighbors")));
-            all
-        };
-        assert_close(&run(false), &run(true), 1e-10, &aggregation.to_string());
     }
 }
 

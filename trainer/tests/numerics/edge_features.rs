@@ -1,4 +1,4 @@
-//! Convolutions over edge features, compared with slow computations by burn's own operations.
+//! Convolutions with and without features and weights of edges, compared with slow computations by burn's own operations.
 
 use std::sync::Arc;
 
@@ -404,7 +404,7 @@ fn edge_features_change_the_output() {
 }
 
 #[test]
-fn aggregations_are_weighted_by_edges_with_and_without_features() {
+fn aggregations_equal_their_formulas_with_and_without_features_and_weights() {
     let device = Default::default();
     let mut compared = 0;
     for (model, aggregation) in [
@@ -420,7 +420,7 @@ fn aggregations_are_weighted_by_edges_with_and_without_features() {
         let kind = ConvKind::from_flags(model, flags).expect("valid flags");
         let weighting = kind.edge_weighting();
         assert_eq!(weighting == EdgeWeighting::None, aggregation == "max", "{model}");
-        for (edge_channels, is_weighted) in [(0, true), (EDGE_CHANNELS, true), (EDGE_CHANNELS, false)] {
+        for (edge_channels, is_weighted) in [(0, false), (0, true), (EDGE_CHANNELS, true), (EDGE_CHANNELS, false)] {
             if is_weighted && aggregation == "max" {
                 continue;
             }
@@ -436,7 +436,8 @@ fn aggregations_are_weighted_by_edges_with_and_without_features() {
                     let factors = is_weighted.then(|| {
                         Arc::new(weighting.factors(rows.block.graph(), weights.clone()).expect("a weight per edge"))
                     });
-                    let edges = EdgeData { features: Some(rows.edges.clone()), factors, ..EdgeData::default() };
+                    let features = (edge_channels > 0).then(|| rows.edges.clone());
+                    let edges = EdgeData { features, factors, ..EdgeData::default() };
                     let fast = all_values(&layer, &rows.x, |x| layer.convolve(rows.input(x, edges.clone())));
                     let of_block = &weights[..rows.block.num_edges()];
                     let of_block = is_weighted.then_some(of_block);
@@ -450,7 +451,7 @@ fn aggregations_are_weighted_by_edges_with_and_without_features() {
             }
         }
     }
-    assert_eq!(compared, (4 * 3 + 2) * 4);
+    assert_eq!(compared, (4 * 4 + 2 * 2) * 4);
 }
 
 #[test]
