@@ -25,18 +25,16 @@ fn predictions_do_not_depend_on_the_partitioning() {
     let two = fake_parts(2);
     let others = [fake_parts(1), fake_parts(3)];
     let Scratch { folder: _folder, model, out } = scratch();
+    // `layers_one_after_the_other_compute_the_same_as_the_network` compares all convolutions with all blocks in memory.
     let kinds = [
         "--model sage",
         "--model sage --residual --layer-norm --num-neighbors 5,3,2 --eval-num-neighbors -1,-1,-1",
         "--model gcn",
-        "--model gat --heads 2",
         "--model gatv2 --heads 2 --layer-norm",
         "--model sage --encoder-decoder --residual --layer-norm",
         "--model rgcn",
         "--model sage --node-embeddings node=6",
         "--model sage --batch-norm --readout jumping-knowledge --ema 0.5",
-        "--model gcn --batch-norm --residual --readout jumping-knowledge-max --num-neighbors 5,3,2 --eval-num-neighbors -1,-1,-1",
-        "--model gatv2 --encoder-decoder --batch-norm --readout jumping-knowledge-max",
     ];
     // Batches of few nodes, fewer and more processes than parts, and processes that share parts unevenly.
     let layouts = [
@@ -152,10 +150,10 @@ fn files_agree_with_each_other_and_with_the_reported_accuracy() {
 fn embeddings_of_typed_graphs_and_of_models_for_links_are_exact() {
     let Scratch { folder: _folder, model, out } = scratch();
     let typed = [typed_parts(2), typed_parts(3)];
-    for kind in [&["--model", "sage", "--layer-norm"][..], &["--model", "rgcn"], &["--model", "gat", "--heads", "2"]] {
+    for kind in [&["--model", "sage", "--layer-norm"][..], &["--model", "rgcn"]] {
         trained("node", &typed[0].path, &model, kind);
         let mut rows = Vec::new();
-        for (parts, processes) in [(&typed[0], "2"), (&typed[1], "3"), (&typed[1], "1")] {
+        for (parts, processes) in [(&typed[0], "2"), (&typed[1], "3")] {
             let flags = ["--nproc-per-node", processes, "--output"];
             predicted(&parts.path, &model, &out, &[&flags[..], &["logit"]].concat());
             let logits = numbers(&out);
@@ -311,7 +309,7 @@ fn a_killed_run_leaves_no_partial_file() {
     let names = ["predictions-00000-of-00002.csv", "predictions-00001-of-00002.csv"];
     let complete = names.map(|name| std::fs::read(whole.join(name)).expect("a file"));
     let mut num_killed = 0;
-    const RUNS: u32 = 16;
+    const RUNS: u32 = 8;
     for run in 0..RUNS {
         let out = folder.join(format!("out-{run}"));
         let mut command = Command::new(TRAIN);
@@ -552,11 +550,8 @@ fn models_of_edge_features_do_not_depend_on_the_partitioning() {
     let kinds = [
         "gine",
         "transformer --encoder-decoder",
-        "gatv2",
-        "pna",
         "sage",
         "sage --edge-weights",
-        "graphconv --edge-weights --no-edge-features",
         "gcn --edge-weights",
         "rgcn --edge-weights",
         "hgt",
@@ -584,11 +579,11 @@ fn models_of_edge_features_do_not_depend_on_the_partitioning() {
     let output = run(programs::node(&one.path).args(["--model", "gine", "--no-edge-features"]));
     assert!(error_of(&output).contains("gine"), "{}", stderr(&output));
     for model in ["gcn", "gin", "embedding"] {
-        let output = run(programs::node(&one.path).args(["--model", model]));
+        let output = run(programs::node(&one.path).args(["--model", model, "--num-epochs", "1"]));
         let note = format!("note: edges have features, which messages of --model {model} do not read: sage, gat, ");
         assert_eq!(stderr(&output).matches(&note).count(), 1, "{}", stderr(&output));
     }
-    let output = run(programs::node(&one.path).args(["--model", "sage"]));
+    let output = run(programs::node(&one.path).args(["--model", "sage", "--num-epochs", "1"]));
     assert!(!stderr(&output).contains("note: edges have features"), "{}", stderr(&output));
 }
 
