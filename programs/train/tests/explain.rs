@@ -198,7 +198,6 @@ fn contributions_add_up_to_the_scores_of_predictions() {
         (&parts, &["--model", "sage"][..]),
         (&parts, &["--model", "gcn"]),
         (&parts, &["--model", "gatv2", "--heads", "2", "--layer-norm"]),
-        (&parts, &["--model", "gat", "--heads", "2"]),
         (&parts, &["--model", "transformer", "--heads", "2", "--encoder-decoder", "--residual"]),
         (&parts, &["--model", "sage", "--node-embeddings", "node=6"]),
         (&typed, &["--model", "rgcn"]),
