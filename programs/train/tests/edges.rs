@@ -276,7 +276,8 @@ fn predictions_of_edges_have_their_ids() {
     conf["edges"][0]["edge_id_col"] = "at".into();
     std::fs::write(folder.join("graph.json"), conf.to_string()).expect("write the configuration");
     let payments = std::fs::read_to_string(folder.join("payments.csv")).expect("the payments");
-    for prefix in ["", "no. "] {
+    // One process holds both parts, and three processes read each of them.
+    for (prefix, layouts) in [("", &[2][..]), ("no. ", &[1, 2, 3])] {
         let mut text = String::new();
         for line in payments.lines() {
             let (rest, id) = line.rsplit_once(',').expect("an id");
@@ -287,8 +288,7 @@ fn predictions_of_edges_have_their_ids() {
         let parts = folder.join(if prefix.is_empty() { "numbers" } else { "texts" });
         partition_tables_as(folder.path(), "ids", None, Dataset::add_reverse_edges, 2, &parts);
         trained("edge", &parts, &folder.join("model"), &["--num-epochs", "1", "--edge-type", "pays"]);
-        // One process holds both parts, and three processes read each of them.
-        for processes in [1, 2, 3] {
+        for &processes in layouts {
             let count = processes.to_string();
             let flags = ["--edges", "all", "--num-neighbors", "5,3", "--format", "csv", "--nproc-per-node", &count];
             predicted(&parts, &folder.join("model"), &folder.join("out"), &flags);
