@@ -170,13 +170,9 @@ fn result(dataset: &Dataset, config: &EdgeTrainingConfig) -> SeedResult {
     trained.remove(0).0.result
 }
 
+/// The other decoders are compared with their formulas (`gnn/src/nn/edge_decoder.rs`).
 #[test]
-fn the_features_of_an_edge_tell_its_class_with_every_decoder() {
-    let linear = payments(signs_of_amounts, |_, _| 1.0);
-    for decoder in [EdgeDecoderKind::Dot, EdgeDecoderKind::Bilinear] {
-        let accuracy = result(&linear, &EdgeTrainingConfig { decoder, ..config(30) }).test_acc.expect("test edges");
-        assert!(accuracy > 0.75, "{decoder}: {accuracy}");
-    }
+fn the_features_of_an_edge_tell_its_class() {
     let dataset = payments(classes_of_amounts, |_, _| 1.0);
     let accuracy = result(&dataset, &config(12)).test_acc.expect("test edges");
     assert!(accuracy > 0.8, "three classes: {accuracy}");
