@@ -13,12 +13,12 @@ use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{
     DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
-use edgecut_gnn::nn::{Aggregation, Decomposition, EdgeWeighting, HgtSettings};
+use edgecut_gnn::nn::{Aggregation, EdgeWeighting, HgtSettings};
 use edgecut_gnn::ops::AttentionVersion;
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
 use edgecut_testing::assert_has;
 use edgecut_trainer::model_file::NewEmbeddings;
-use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, GraphSchema, RgcnSettings, SageSettings};
+use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, GraphSchema, SageSettings};
 use edgecut_trainer::{
     BatchOptions, FitConfig, NodePrediction, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches,
     train_model,
@@ -111,17 +111,14 @@ fn accuracy_of(dir: &Path, training: TrainingConfig) -> Result<f64, TrainError> 
 }
 
 #[test]
-fn every_model_guesses_labels_that_lie_in_the_future() {
+fn models_guess_labels_that_lie_in_the_future() {
     let dir = parts_of(&dataset(), 1);
-    // Both versions read the same values of a batch.
+    // All convolutions read the same batches: a sum, which counts edges, attention to them, and a layer over edge types.
     let version = AttentionVersion::V2;
     let gat = GatSettings { heads: 2, version, attention_dropout: 0.0, projection_bias: true };
     let kinds = [
-        SAGE,
         ConvKind::Sage(SageSettings { aggregation: Aggregation::Sum }),
-        ConvKind::Sage(SageSettings { aggregation: Aggregation::Max }),
         ConvKind::Gat(gat),
-        ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None }),
         ConvKind::Hgt(HgtSettings { heads: 2, attention_dropout: 0.0 }),
     ];
     for kind in kinds {
