@@ -1,4 +1,4 @@
-//! Tests that models learn the structure of generated graphs, on one rank and on two.
+//! Tests that models learn the structure of generated graphs on two ranks, which train like one (`like_one_rank.rs`).
 
 use super::{Cpu, Log, config, no_layers};
 use crate::support::{on_ranks, write_parts};
@@ -63,12 +63,12 @@ fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Result<(L
     })
 }
 
-/// Returns the result of training on as many ranks as parts. All ranks of a job must have the same result.
-fn learned(graph: &Dataset, ranks: usize, config: &LinkTrainingConfig) -> LinkResult {
+/// Returns the result of training on two ranks, which must have the same result.
+fn learned(graph: &Dataset, config: &LinkTrainingConfig) -> LinkResult {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("parts");
-    write_parts(graph, ranks as u32, Method::Metis { recursive: false }, &parts);
-    let results: Vec<_> = train(&parts, ranks, config).into_iter().map(|result| result.expect("a run")).collect();
+    write_parts(graph, 2, Method::Metis { recursive: false }, &parts);
+    let results: Vec<_> = train(&parts, 2, config).into_iter().map(|result| result.expect("a run")).collect();
     assert!(results.iter().all(|result| *result == results[0]), "the same on every rank: {results:?}");
     let (result, again) = results.into_iter().next().expect("a rank");
     let expected = LinkResult { best_epoch: 0, ..result.clone() };
@@ -104,10 +104,7 @@ fn sage_and_dot_products_learn_communities() {
         ..base
     };
     // Over seeds, the ROC AUC of such a short training varies by several hundredths around 0.75; chance is 0.5.
-    // Two ranks train like one (like_one_rank.rs), so the other tests have two ranks alone.
-    for ranks in [1, 2] {
-        assert_learned(&learned(&communities(16), ranks, &config), 1.6 * CHANCE_MRR, Some(0.7));
-    }
+    assert_learned(&learned(&communities(16), &config), 1.6 * CHANCE_MRR, Some(0.7));
 }
 
 #[test]
@@ -121,7 +118,7 @@ fn rgcn_and_distmult_learn_typed_edges() {
     let metric = LinkMetric::RocAuc.into();
     let config = LinkTrainingConfig { training, decoder, loss: LinkLoss::Softmax(Softmax {}), metric, ..base };
     let config = LinkTrainingConfig { num_negatives: 4, n3_weight: 1e-4, ..config };
-    assert_learned(&learned(&typed_communities(), 2, &config), 1.6 * CHANCE_MRR, Some(0.75));
+    assert_learned(&learned(&typed_communities(), &config), 1.6 * CHANCE_MRR, Some(0.75));
 }
 
 #[test]
@@ -137,7 +134,7 @@ fn embeddings_alone_learn_communities() {
         let metric = LinkMetric::RocAuc.into();
         let config =
             LinkTrainingConfig { loss, num_negatives, in_batch_negatives, metric, n3_weight: 1e-3, ..base.clone() };
-        assert_learned(&learned(&communities(0), 2, &config), 1.6 * CHANCE_MRR, Some(0.75));
+        assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, Some(0.75));
     }
     // A random ranking of all nodes has an MRR of 0.014. The ROC AUC is computed only if it is the metric.
     let config = LinkTrainingConfig {
@@ -146,7 +143,7 @@ fn embeddings_alone_learn_communities() {
         loss: LinkLoss::Softmax(Softmax {}),
         ..base
     };
-    assert_learned(&learned(&communities(0), 2, &config), 0.04, None);
+    assert_learned(&learned(&communities(0), &config), 0.04, None);
 }
 
 #[test]
@@ -159,7 +156,7 @@ fn only_the_edge_types_that_are_named_are_judged() {
     let reverse_types = vec![("e0".to_owned(), "e1".to_owned())];
     let config = LinkTrainingConfig { training, edge_types, reverse_types, allows_overlap: true, ..base };
     let graph = typed_communities();
-    let result = learned(&graph, 2, &config);
+    let result = learned(&graph, &config);
     let held_out = &graph.edge_types[0].held_out;
     assert_eq!(result.valid.edges, held_out.valid.src.len() as u64);
     assert_eq!(result.test.edges, held_out.test.src.len() as u64);
