@@ -161,7 +161,9 @@ fn ranks_together_step_like_one_in_bf16() {
     }
     let seeds = Which::Listed((0..50).map(|i| (i * 37 + 5) % 200).collect());
     let [one_part, two_parts] = ["1", "2"].map(|parts| dir.path().join(parts));
-    for kind in kinds() {
+    // The products of all layers are rounded by the same operations.
+    let [mean, .., gat] = kinds();
+    for kind in [mean, gat] {
         let model = stack(kind);
         let one = steps_over(&types_of, &one_part, 1, 16, &model, &seeds, Precision::Bf16).remove(0);
         let two = steps_over(&types_of, &two_parts, 2, 8, &model, &seeds, Precision::Bf16);
@@ -185,11 +187,10 @@ fn unequal_parts_do_not_skew_the_mean() {
     edgecut_partition::write_parts(&dataset, &assignment, &PartitionOptions::new(2), &two).expect("write the parts");
     let book: PartitionBook = edgecut_graph::Meta::read(&two).expect("read META.json").node_types[0].book.clone();
     assert_eq!(book.range(PartitionId(0)).len(), 12);
-    for kind in kinds() {
-        let expected = steps(&one, 1, 1000, &stack(kind), &Which::OwnTrainingNodes).remove(0);
-        let found = steps(&two, 2, 1000, &stack(kind), &Which::OwnTrainingNodes);
-        assert_same_steps(&found, &expected, &format!("{kind:?}"));
-    }
+    let [model, ..] = kinds().map(stack);
+    let expected = steps(&one, 1, 1000, &model, &Which::OwnTrainingNodes).remove(0);
+    let found = steps(&two, 2, 1000, &model, &Which::OwnTrainingNodes);
+    assert_same_steps(&found, &expected, "unequal parts");
 }
 
 /// The ranks of this test are threads of one process, which burn's autodiff does not support without turns. Without
