@@ -44,10 +44,10 @@ fn one_layer(parts: &Path) -> Command {
     command
 }
 
-fn graphs(model: &str) -> Command {
+fn graphs() -> Command {
     let mut command = program();
     command.args(["graph", "--dataset", "fake-graphs", "--num-graphs", "60", "--hidden-channels", "8"]);
-    command.args(["--num-layers", "2", "--model", model]);
+    command.args(["--num-layers", "2", "--model", "gin"]);
     command
 }
 
@@ -68,15 +68,14 @@ fn nodes_learn_as_on_one_process() {
 
 #[test]
 fn graphs_learn_as_on_one_process() {
-    for model in ["gin", "sage"] {
-        let expected = losses(graphs(model), 1, &[]);
-        for processes in [2, 3] {
-            let found = losses(graphs(model), processes, &["--sync-batch-norm"]);
-            assert!(difference(&found, &expected) < 5e-4, "{model} {processes}: {found:?}, {expected:?}");
-        }
-        let apart = losses(graphs(model), 3, &[]);
-        assert!(difference(&apart, &expected) > 1e-3, "{model}: {apart:?}, {expected:?}");
+    // GIN has normalizations between its layers and in them.
+    let expected = losses(graphs(), 1, &[]);
+    for processes in [2, 3] {
+        let found = losses(graphs(), processes, &["--sync-batch-norm"]);
+        assert!(difference(&found, &expected) < 5e-4, "{processes}: {found:?}, {expected:?}");
     }
+    let apart = losses(graphs(), 3, &[]);
+    assert!(difference(&apart, &expected) > 1e-3, "{apart:?}, {expected:?}");
 }
 
 #[test]
