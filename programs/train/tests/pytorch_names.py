@@ -4,8 +4,8 @@ import numpy as np
 from safetensors import safe_open
 
 
-def assert_close(found, what):
-    expected = torch.from_numpy(np.load("logits.npy"))
+def assert_close(found, logits, what):
+    expected = torch.from_numpy(np.load(logits))
     assert found.shape == expected.shape, (what, found.shape, expected.shape)
     difference = ((found - expected).abs() / expected.abs().clamp(min=1)).max().item()
     assert difference <= 1e-5, f"{what}: outputs differ by {difference}"
@@ -13,12 +13,12 @@ def assert_close(found, what):
     assert expected.std(dim=0).min() > 1e-3, what
 
 
-def check_stack(convs):
+def check_stack(number, convs):
     x = torch.from_numpy(np.load("x.npy"))
     edge_index = torch.from_numpy(np.load("edge_index.npy")).long()
-    norms = load_stack(convs, "model.safetensors")
+    norms = load_stack(convs, f"model-{number}.safetensors")
     with torch.no_grad():
-        assert_close(forward(convs, norms, x, edge_index), str(convs))
+        assert_close(forward(convs, norms, x, edge_index), f"logits-{number}.npy", str(convs))
 
 
 def check_relational():
@@ -32,4 +32,4 @@ def check_relational():
     assert sorted(embeddings) == ["v2"], embeddings.keys()
     edges = [torch.from_numpy(np.load(f"edges_{edges['relation']}.npy")) for edges in graph["edge_types"]]
     with torch.no_grad():
-        assert_close(rgcn("model.safetensors", graph, x, embeddings, edges)[0], "R-GCN")
+        assert_close(rgcn("model.safetensors", graph, x, embeddings, edges)[0], "logits.npy", "R-GCN")

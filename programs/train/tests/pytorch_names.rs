@@ -47,10 +47,10 @@ fn functions_of_the_guide() -> String {
     blocks.concat()
 }
 
-fn check(folder: &Path, check: &str) {
-    let script = format!("{}\n{CHECKS}\n{check}\n", functions_of_the_guide());
+fn check(folder: &Path, checks: &str) {
+    let script = format!("{}\n{CHECKS}\n{checks}\n", functions_of_the_guide());
     let output = python().args(["-c", &script]).current_dir(folder).output().expect("run Python");
-    assert!(output.status.success(), "{check}: {}", stderr(&output));
+    assert!(output.status.success(), "{checks}: {}", stderr(&output));
 }
 
 fn options() -> FakeOptions {
@@ -65,6 +65,7 @@ fn stacks_compute_the_same_in_pytorch_geometric() {
     let folder = Folder::new();
     let graph = fake(&options()).expect("a fake graph");
     export_npy(&graph, folder.path()).expect("arrays");
+    let mut checks = Vec::new();
     for (flags, convs) in [
         (&["--model", "sage"][..], "SAGEConv(8, 16), SAGEConv(16, 4)"),
         (&["--model", "sage", "--aggregation", "max"], "SAGEConv(8, 16, aggr='max'), SAGEConv(16, 4, aggr='max')"),
@@ -73,11 +74,15 @@ fn stacks_compute_the_same_in_pytorch_geometric() {
         (&["--model", "gat", "--heads", "2"], "GATConv(8, 8, heads=2), GATConv(16, 4)"),
         (&["--model", "gatv2", "--heads", "4"], "GATv2Conv(8, 4, heads=4), GATv2Conv(16, 4)"),
     ] {
-        train_and_predict(&graph, &folder.join("model.safetensors"), &folder.join("out"), flags);
-        std::fs::rename(folder.join("out/predictions.npy"), folder.join("logits.npy")).expect("logits");
-        check(folder.path(), &format!("check_stack([{convs}])"));
+        let number = checks.len();
+        train_and_predict(&graph, &folder.join(format!("model-{number}.safetensors")), &folder.join("out"), flags);
+        let logits = folder.join(format!("logits-{number}.npy"));
+        std::fs::rename(folder.join("out/predictions.npy"), logits).expect("logits");
         std::fs::remove_dir_all(folder.join("out")).expect("the folder");
+        checks.push(format!("check_stack({number}, [{convs}])"));
     }
+    // One process, because its start takes longer than a check.
+    check(folder.path(), &checks.join("\n"));
 }
 
 #[test]
