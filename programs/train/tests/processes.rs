@@ -186,27 +186,6 @@ fn a_stored_ranking_fills_the_cache_by_default() {
 }
 
 #[test]
-fn torchrun_variables_place_a_rank_and_pyg_spelling_is_taken() {
-    let parts = parts(2, 2);
-    let port = free_port().to_string();
-    let start = |rank: &str| {
-        let mut command = train("node", &parts.path);
-        command.args(["--num_epochs", "1", "--batch_size=64", "--hidden_channels", "8"]);
-        command
-            .env("RANK", rank)
-            .env("LOCAL_RANK", rank)
-            .env("WORLD_SIZE", "2")
-            .env("MASTER_ADDR", "localhost")
-            .env("MASTER_PORT", &port);
-        Process::start(&mut command)
-    };
-    let children = [start("1"), start("0")];
-    for child in children {
-        succeeded(end(child));
-    }
-}
-
-#[test]
 fn features_converted_in_files_and_at_the_start_are_the_same() {
     let dir = Folder::new();
     let seeds = dir.join("seeds.npy");
@@ -226,15 +205,14 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
     let options = FakeOptions { avg_num_nodes: 300, avg_degree: 5.0, ..FakeOptions::default() };
     let graph = fake_hetero(&options).expect("a graph");
     let plain = batches(&graph, 1, "1", "");
-    for dtypes in ["f16", "int8", "bf16,v1=int8"] {
+    for dtypes in ["f16", "bf16,v1=int8"] {
         let mut stored = graph.clone();
         stored.convert_features(&dtypes.parse().expect("types")).expect("values in range");
-        let expected = batches(&stored, 1, "1", "");
+        let expected = batches(&stored, 3, "3", "");
         assert_ne!(expected, plain, "{dtypes} rounds");
         assert_eq!(batches(&graph, 1, "1", dtypes), expected, "{dtypes} at the start");
         // The ranks of a machine share the converted features, whether they have the same part or not.
         assert_eq!(batches(&graph, 2, "4", dtypes), expected, "{dtypes} at the start, on four ranks");
-        assert_eq!(batches(&stored, 3, "3", ""), expected, "{dtypes} in files, on three parts");
     }
     let parts = written_by(&graph, 2);
     for (dtypes, status, why) in [
@@ -353,7 +331,7 @@ fn the_commands_of_pygs_and_dgls_tutorials_train() {
 
 #[test]
 fn any_number_of_processes_trains_on_any_number_of_parts() {
-    for (num_parts, processes) in [(3, "1"), (3, "2"), (2, "3")] {
+    for (num_parts, processes) in [(3, "2"), (2, "3")] {
         let parts = fake_parts(num_parts);
         let mut command = node(&parts.path);
         command.args(["--nproc-per-node", processes, "--num-epochs", "8", "--lr", "0.02", "--json"]);
