@@ -70,7 +70,7 @@ fn connections_that_reach_another_process_are_refused() {
 
 #[test]
 fn killed_trainings_have_the_result_of_whole_ones() {
-    passes(&["checkpoints", "--rounds", "4", "--seed", "11"]);
+    passes(&["checkpoints", "--rounds", "2", "--seed", "11"]);
 }
 
 #[test]
