@@ -8,6 +8,24 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Never {}
 
+/// Defines functions of a type whose values cannot exist, with shared (`ref`) or exclusive (`mut`) access to the value.
+macro_rules! uncallable {
+    ($type:ty, ref: $($name:ident($self:ident $(, $arg:ident: $arg_type:ty)*) -> $result:ty;)+) => {
+        impl $type {
+            $(pub fn $name(&$self $(, $arg: $arg_type)*) -> $result {
+                match $self.0 {}
+            })+
+        }
+    };
+    ($type:ty, mut: $($name:ident($self:ident $(, $arg:ident: $arg_type:ty)*) -> $result:ty;)+) => {
+        impl $type {
+            $(pub fn $name(&mut $self $(, $arg: $arg_type)*) -> $result {
+                match $self.0 {}
+            })+
+        }
+    };
+}
+
 /// The error of every URL.
 #[derive(Debug)]
 pub struct StoreError(());
@@ -38,26 +56,18 @@ impl StoreUrl {
         Err(StoreError(()))
     }
 
-    pub fn name(&self) -> &str {
-        match self.0 {}
-    }
-
     #[must_use]
     pub fn parent(&self) -> Self {
         match self.0 {}
     }
+}
 
-    pub fn join(&self, name: &str) -> Result<Self, StoreError> {
-        match self.0 {}
-    }
-
-    pub fn has_key(&self) -> bool {
-        match self.0 {}
-    }
-
-    pub fn with_ending(&self, ending: &str) -> Result<Self, StoreError> {
-        match self.0 {}
-    }
+uncallable! {
+    StoreUrl, ref:
+    name(self) -> &str;
+    join(self, name: &str) -> Result<Self, StoreError>;
+    has_key(self) -> bool;
+    with_ending(self, ending: &str) -> Result<Self, StoreError>;
 }
 
 impl fmt::Display for StoreUrl {
@@ -70,21 +80,16 @@ impl fmt::Display for StoreUrl {
 pub struct Snapshot(Never);
 
 impl Snapshot {
-    pub fn url(&self) -> &StoreUrl {
-        match self.0 {}
-    }
-
     pub fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::empty()
     }
+}
 
-    pub fn has(&self, name: &str) -> bool {
-        match self.0 {}
-    }
-
-    pub fn is_folder(&self) -> bool {
-        match self.0 {}
-    }
+uncallable! {
+    Snapshot, ref:
+    url(self) -> &StoreUrl;
+    has(self, name: &str) -> bool;
+    is_folder(self) -> bool;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,95 +122,36 @@ impl Stores {
     pub fn into_copies(self) -> CopiesInUse {
         match self.0 {}
     }
+}
 
-    pub fn folder(&mut self, url: &StoreUrl) -> Result<Snapshot, StoreError> {
-        match self.0 {}
-    }
+uncallable! {
+    Stores, ref:
+    mark_complete(self, url: &StoreUrl) -> Result<(), StoreError>;
+    remove_output(self, url: &StoreUrl) -> Result<(), StoreError>;
+    are_complete_of_run(self, url: &StoreUrl) -> bool;
+    remove_uploaded(self, url: &StoreUrl) -> Result<(), StoreError>;
+    forget_uploaded(self, url: &StoreUrl) -> Result<(), StoreError>;
+    remove_if_output(self, dir: &Path, url: &StoreUrl) -> Result<(), StoreError>;
+}
 
-    pub fn folder_if_any(&mut self, url: &StoreUrl) -> Result<Option<Snapshot>, StoreError> {
-        match self.0 {}
-    }
-
-    pub fn file(&mut self, url: &StoreUrl, endings: &[&str]) -> Result<Snapshot, StoreError> {
-        match self.0 {}
-    }
-
-    pub fn file_or_folder(&mut self, url: &StoreUrl) -> Result<Snapshot, StoreError> {
-        match self.0 {}
-    }
-
-    pub fn has(&mut self, url: &StoreUrl) -> Result<bool, StoreError> {
-        match self.0 {}
-    }
-
-    pub fn fetch(&mut self, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) -> Result<PathBuf, StoreError> {
-        match self.0 {}
-    }
-
-    pub fn fetch_parts(
-        &mut self,
-        url: &StoreUrl,
-        choose: impl FnOnce(usize) -> Vec<usize>,
-        is_wanted: impl Fn(&str) -> bool,
-    ) -> Result<PathBuf, StoreError> {
-        match self.0 {}
-    }
-
-    pub fn mirror(&mut self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError> {
-        match self.0 {}
-    }
-
-    pub fn output(&mut self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError> {
-        match self.0 {}
-    }
-
-    pub fn mark_complete(&self, url: &StoreUrl) -> Result<(), StoreError> {
-        match self.0 {}
-    }
-
-    pub fn remove_output(&self, url: &StoreUrl) -> Result<(), StoreError> {
-        match self.0 {}
-    }
-
-    pub fn are_complete_of_run(&self, url: &StoreUrl) -> bool {
-        match self.0 {}
-    }
-
-    pub fn remove_uploaded(&self, url: &StoreUrl) -> Result<(), StoreError> {
-        match self.0 {}
-    }
-
-    pub fn forget_uploaded(&self, url: &StoreUrl) -> Result<(), StoreError> {
-        match self.0 {}
-    }
-
-    pub fn remove_if_output(&self, dir: &Path, url: &StoreUrl) -> Result<(), StoreError> {
-        match self.0 {}
-    }
-
-    pub fn check_file(&mut self, url: &StoreUrl) -> Result<(), StoreError> {
-        match self.0 {}
-    }
-
-    pub fn check_folder(&mut self, url: &StoreUrl) -> Result<(), StoreError> {
-        match self.0 {}
-    }
-
-    pub fn upload_file(&mut self, path: &Path, url: &StoreUrl) -> Result<(), StoreError> {
-        match self.0 {}
-    }
-
-    pub fn upload_folder(
-        &mut self,
-        dir: &Path,
-        url: &StoreUrl,
-        completing: Option<&str>,
-        is_replaced: Option<&dyn Fn(&str) -> bool>,
-    ) -> Result<(), StoreError> {
-        match self.0 {}
-    }
-
-    pub fn remove(&mut self, url: &StoreUrl, names: &[String]) -> Result<(), StoreError> {
-        match self.0 {}
-    }
+uncallable! {
+    Stores, mut:
+    folder(self, url: &StoreUrl) -> Result<Snapshot, StoreError>;
+    folder_if_any(self, url: &StoreUrl) -> Result<Option<Snapshot>, StoreError>;
+    file(self, url: &StoreUrl, endings: &[&str]) -> Result<Snapshot, StoreError>;
+    file_or_folder(self, url: &StoreUrl) -> Result<Snapshot, StoreError>;
+    has(self, url: &StoreUrl) -> Result<bool, StoreError>;
+    fetch(self, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) -> Result<PathBuf, StoreError>;
+    fetch_parts(
+        self, url: &StoreUrl, choose: impl FnOnce(usize) -> Vec<usize>, is_wanted: impl Fn(&str) -> bool
+    ) -> Result<PathBuf, StoreError>;
+    mirror(self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError>;
+    output(self, url: &StoreUrl, role: OutputRole) -> Result<PathBuf, StoreError>;
+    check_file(self, url: &StoreUrl) -> Result<(), StoreError>;
+    check_folder(self, url: &StoreUrl) -> Result<(), StoreError>;
+    upload_file(self, path: &Path, url: &StoreUrl) -> Result<(), StoreError>;
+    upload_folder(
+        self, dir: &Path, url: &StoreUrl, completing: Option<&str>, is_replaced: Option<&dyn Fn(&str) -> bool>
+    ) -> Result<(), StoreError>;
+    remove(self, url: &StoreUrl, names: &[String]) -> Result<(), StoreError>;
 }
