@@ -91,7 +91,9 @@ impl Statistics for () {
 /// A fitted transform.
 pub(crate) trait FittedKind: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
     /// Returns the number of features that `width` numbers become.
-    fn output_width(&self, width: usize) -> usize;
+    fn output_width(&self, width: usize) -> usize {
+        width
+    }
 
     /// Returns the numbers per row that the transform takes, if only that many fit.
     fn width(&self) -> Option<usize> {

@@ -77,10 +77,6 @@ fn quantiles(object: &Object) -> Result<Option<[f64; 2]>, String> {
 }
 
 impl FittedKind for Fitted {
-    fn output_width(&self, width: usize) -> usize {
-        width
-    }
-
     fn width(&self) -> Option<usize> {
         self.min.as_ref().or(self.max.as_ref()).map(Vec::len)
     }

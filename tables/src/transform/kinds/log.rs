@@ -26,10 +26,6 @@ impl Kind for Log {
 }
 
 impl FittedKind for Log {
-    fn output_width(&self, width: usize) -> usize {
-        width
-    }
-
     fn check(&self) -> Result<(), String> {
         if self.offset.is_finite() { Ok(()) } else { Err(format!("its offset is {}", self.offset)) }
     }

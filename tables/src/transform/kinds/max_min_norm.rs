@@ -63,10 +63,6 @@ impl Kind for MaxMinNorm {
 }
 
 impl FittedKind for Fitted {
-    fn output_width(&self, width: usize) -> usize {
-        width
-    }
-
     fn width(&self) -> Option<usize> {
         Some(self.max_val.len())
     }

@@ -49,10 +49,6 @@ impl Kind for RankGauss {
 }
 
 impl FittedKind for Fitted {
-    fn output_width(&self, width: usize) -> usize {
-        width
-    }
-
     fn width(&self) -> Option<usize> {
         Some(self.columns.len())
     }

@@ -47,10 +47,6 @@ impl Kind for Standard {
 }
 
 impl FittedKind for Fitted {
-    fn output_width(&self, width: usize) -> usize {
-        width
-    }
-
     fn width(&self) -> Option<usize> {
         Some(self.sum.len())
     }

@@ -38,10 +38,6 @@ impl Kind for ZScore {
 }
 
 impl FittedKind for Fitted {
-    fn output_width(&self, width: usize) -> usize {
-        width
-    }
-
     fn width(&self) -> Option<usize> {
         Some(self.mean.len())
     }
