@@ -6,7 +6,7 @@ mod support;
 use edgecut_testing::Need;
 use rustix::process::Signal;
 use std::time::Duration;
-use support::{Lab, Run, Running, read, skip, wait_until};
+use support::{Lab, Run, Running, arg, parent, read, signal, skip, wait_until};
 
 /// The seconds without a sign of life after which a job ends, where a test waits for them. A busy machine lets processes
 /// that run give a sign of life within them.
@@ -22,15 +22,6 @@ fn lab(test: &str) -> Option<Lab> {
         Err(_) => {}
     }
     Lab::loopback(2).inspect_err(|why| skip(test, why)).ok()
-}
-
-/// Returns hosts with addresses of their own.
-fn real_lab(test: &str, hosts: usize) -> Option<Lab> {
-    Lab::namespaces(hosts).inspect_err(|why| skip(test, why)).ok()
-}
-
-fn arg(path: &std::path::Path) -> String {
-    path.display().to_string()
 }
 
 /// Starts `launch` with a number of processes on each host.
@@ -160,11 +151,7 @@ fn a_killed_launcher_or_agent_leaves_nothing() {
     lab.script("meek", "echo running\nsleep 1000 &\nsleep 1000\n");
     let job = spawn_on(&lab, 2, &["./meek"]);
     job.wait_for("running", 4);
-    let ranks = lab.job_processes();
-    let rank_3 = ranks.iter().find(|pid| read(format!("/proc/{pid}/environ")).contains("\0RANK=3\0")).unwrap();
-    let status = read(format!("/proc/{rank_3}/status"));
-    let agent: i32 = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(agent).unwrap(), Signal::KILL).unwrap();
+    signal(parent(lab.rank(3)).unwrap(), Signal::KILL);
     lab.wait_until_all_are_gone();
     let run = job.finish();
     assert_eq!(run.status.code(), Some(1), "{run:#?}");
@@ -173,7 +160,7 @@ fn a_killed_launcher_or_agent_leaves_nothing() {
 
 #[test]
 fn a_host_that_is_cut_off_ends_its_processes_and_the_job() {
-    let Some(lab) = real_lab("a cut network", 3) else { return };
+    let Some(lab) = Lab::namespaces_for("a cut network", 3) else { return };
     lab.script("stubborn", STUBBORN);
     let job = spawn_on(&lab, 2, &["./stubborn"]);
     job.wait_for("running", 6);
@@ -208,20 +195,14 @@ fn a_pause_of_all_of_a_job_ends_nothing() {
     lab.script("wait", "echo running\nwhile [ ! -e go ]; do sleep 0.1; done\necho done\n");
     let job = spawn_on(&lab, 1, &["--silence", &SILENCE.to_string(), "./wait"]);
     job.wait_for("running", 2);
-    let signal = |pids: &[i32], signal: Signal| {
-        for pid in pids.iter().filter_map(|&pid| rustix::process::Pid::from_raw(pid)) {
-            // A rank's child may have ended in the meantime.
-            let _ = rustix::process::kill_process(pid, signal);
-        }
-    };
     let ranks = lab.job_processes();
     let agents: Vec<i32> = ranks.iter().filter_map(|&pid| agent_of(pid)).collect();
     assert!(!agents.is_empty());
-    signal(&[&ranks[..], &agents].concat(), Signal::STOP);
+    ranks.iter().chain(&agents).for_each(|&pid| signal(pid, Signal::STOP));
     job.signal(Signal::STOP);
     // Longer than either side waits for the other.
     std::thread::sleep(Duration::from_secs(SILENCE * 2));
-    signal(&[&agents[..], &ranks].concat(), Signal::CONT);
+    agents.iter().chain(&ranks).for_each(|&pid| signal(pid, Signal::CONT));
     job.signal(Signal::CONT);
     job.wait_for("this program stood still", 1);
     lab.hosts.iter().for_each(|host| std::fs::write(host.files.join("go"), "").unwrap());
@@ -232,9 +213,7 @@ fn a_pause_of_all_of_a_job_ends_nothing() {
 
 /// Returns the agent that has started a rank.
 fn agent_of(rank: i32) -> Option<i32> {
-    let status = read(format!("/proc/{rank}/status"));
-    let parent: i32 = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
-    read(format!("/proc/{parent}/cmdline")).contains("__agent").then_some(parent)
+    parent(rank).filter(|parent| read(format!("/proc/{parent}/cmdline")).contains("__agent"))
 }
 
 /// Runs a job whose second rank fails twice, each time once all ranks are running.
@@ -293,10 +272,7 @@ fn a_server_starts_again_alone() {
          until [ -e done ]; do sleep 0.1; done\n",
     );
     let servers = lab.roles_config(&["server", "server"]);
-    let token = lab.path("token");
-    std::fs::write(&token, "a secret of more than 16 bytes\n").unwrap();
-    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let token = arg(&token);
+    let token = lab.token();
     let flags = ["--ip-config", &arg(&servers), "--role", "server", "--token-file", &token, "--max-restarts", "2"];
     let job = lab.spawn(&[flags.as_slice(), &["./serve"]].concat());
     job.wait_for("rank 1 attempt 2", 1);
@@ -374,10 +350,9 @@ fn ctrl_c_ends_a_job_whose_output_nobody_reads() {
     let mut command = lab.launch(&["--ip-config", &config, "./flood"]);
     let mut job = edgecut_testing::Process::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
     assert!(wait_until(|| lab.job_processes().len() >= 4));
-    let pid = rustix::process::Pid::from_child(&job);
     // Processes sleep only once the pipe and all queues are full.
     assert!(wait_until(|| read(format!("/proc/{}/stat", job_pid(&lab))).contains(") S ")));
-    rustix::process::kill_process(pid, Signal::INT).unwrap();
+    signal(job.id() as i32, Signal::INT);
     lab.wait_until_all_are_gone();
     assert!(wait_until(|| job.try_wait().unwrap().is_some()), "launch does not end");
     assert_eq!(job.wait().unwrap().code(), Some(130));

@@ -6,16 +6,8 @@ mod support;
 use edgecut_testing::assert_has;
 use std::fs;
 use std::path::Path;
-use support::{Lab, read, run, skip, write_script};
+use support::{Lab, arg, read, run, skip, write_script};
 use xxhash_rust::xxh3::xxh3_64;
-
-fn lab(test: &str, hosts: usize) -> Option<Lab> {
-    Lab::namespaces(hosts).inspect_err(|why| skip(test, why)).ok()
-}
-
-fn arg(path: &Path) -> String {
-    path.display().to_string()
-}
 
 /// Runs a job that must not start, and returns its error output.
 fn refused(lab: &Lab, flags: &[&str]) -> String {
@@ -50,7 +42,7 @@ fn write_parts(dir: &Path, num_parts: usize) {
 
 #[test]
 fn hosts_that_cannot_be_logged_in_to_are_listed_with_what_to_do() {
-    let Some(mut lab) = lab("hosts without a way in", 3) else { return };
+    let Some(mut lab) = Lab::namespaces_for("hosts without a way in", 3) else { return };
     lab.script("start", "echo started");
     // One host key is unknown, one host rejects a login without a password, and one host does not exist.
     let known = read(lab.path("known_hosts"));
@@ -88,7 +80,7 @@ fn hosts_that_cannot_be_logged_in_to_are_listed_with_what_to_do() {
 
 #[test]
 fn programs_and_folders_that_are_missing_or_differ_are_named() {
-    let Some(lab) = lab("missing programs", 3) else { return };
+    let Some(lab) = Lab::namespaces_for("missing programs", 3) else { return };
     for (number, host) in lab.hosts.iter().enumerate() {
         write_script(&host.files.join("differs"), &format!("echo started on {}", number / 2));
     }
@@ -120,7 +112,7 @@ fn programs_and_folders_that_are_missing_or_differ_are_named() {
 
 #[test]
 fn a_program_and_parts_are_copied_to_bare_nodes() {
-    let Some(lab) = lab("copies to bare nodes", 3) else { return };
+    let Some(lab) = Lab::namespaces_for("copies to bare nodes", 3) else { return };
     write_script(&lab.path("bin/prog"), "echo started with \"$(find data -type f | sort | tr '\\n' ' ')\"");
     write_parts(&lab.path("data/3-parts"), 3);
     let config = arg(&lab.ip_config(2));
@@ -172,7 +164,7 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
 
 #[test]
 fn nodes_may_share_their_home_directory() {
-    let Some(mut lab) = lab("a shared home directory", 3) else { return };
+    let Some(mut lab) = Lab::namespaces_for("a shared home directory", 3) else { return };
     lab.share_home();
     // A program that takes a while to copy, so that all nodes copy it at the same time.
     let filler = "# 0123456789012345678901234567890123456789\n".repeat(400_000);
@@ -214,7 +206,7 @@ fn run_find(lab: &Lab, name: &str) -> String {
 
 #[test]
 fn parts_that_are_missing_mixed_up_or_too_few_are_named() {
-    let Some(lab) = lab("wrong parts", 3) else { return };
+    let Some(lab) = Lab::namespaces_for("wrong parts", 3) else { return };
     lab.script("prog", "echo started");
     for (number, host) in lab.hosts.iter().enumerate() {
         write_parts(&host.files.join("3-parts"), 3);
@@ -241,7 +233,7 @@ fn parts_that_are_missing_mixed_up_or_too_few_are_named() {
 
 #[test]
 fn the_commands_of_the_tutorials_start_jobs() {
-    let Some(lab) = lab("the tutorials' commands", 2) else { return };
+    let Some(lab) = Lab::namespaces_for("the tutorials' commands", 2) else { return };
     lab.script("prog", "echo \"$PWD $RANK/$WORLD_SIZE $*\"");
     lab.hosts.iter().for_each(|host| write_parts(&host.files.join("2-parts"), 2));
     let config = arg(&lab.ip_config(1));
@@ -267,7 +259,7 @@ fn the_commands_of_the_tutorials_start_jobs() {
 
 #[test]
 fn a_master_port_that_is_taken_or_closed_is_named() {
-    let Some(lab) = lab("the master's port", 2) else { return };
+    let Some(lab) = Lab::namespaces_for("the master's port", 2) else { return };
     lab.script("prog", "echo started");
     let config = arg(&lab.ip_config(1));
     // The port of the SSH server itself.
@@ -290,7 +282,7 @@ fn a_master_port_that_is_taken_or_closed_is_named() {
 
 #[test]
 fn interfaces_and_addresses_to_listen_on_are_looked_up() {
-    let Some(lab) = lab("interfaces", 2) else { return };
+    let Some(lab) = Lab::namespaces_for("interfaces", 2) else { return };
     lab.script("prog", "echo \"listens on $EDGECUT_LISTEN_ADDR\"");
     let hosts = "hosts:\n- {address: 10.99.0.1, interface: eth0}\n- {address: 10.99.0.2, listen_addr: 127.0.0.1}\n";
     let config = arg(&lab.write_ip_config(hosts));

@@ -5,6 +5,7 @@
 
 use anyhow::{Context, bail};
 use edgecut_testing::{Process, free_port};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Display;
 use std::fs;
 use std::io::Read;
@@ -105,6 +106,11 @@ impl Lab {
         }
         lab.trust_all()?;
         Ok(lab)
+    }
+
+    /// Creates hosts in network namespaces. Reports that the test is skipped if they are not available.
+    pub(crate) fn namespaces_for(test: &str, count: usize) -> Option<Self> {
+        Self::namespaces(count).inspect_err(|why| skip(test, why)).ok()
     }
 
     /// Starts SSH servers on ports of this machine, for the user who runs the tests.
@@ -327,6 +333,22 @@ impl Lab {
         processes_with(&self.mark)
     }
 
+    /// Returns the process of a rank of the lab's jobs.
+    pub(crate) fn rank(&self, rank: usize) -> i32 {
+        let marked = format!("\0RANK={rank}\0");
+        let ranks = self.job_processes();
+        let found = ranks.into_iter().find(|pid| read(format!("/proc/{pid}/environ")).contains(&marked));
+        found.expect("a rank that runs")
+    }
+
+    /// Writes a file with the secret of servers and trainers, and returns its path.
+    pub(crate) fn token(&self) -> String {
+        let token = self.path("token");
+        fs::write(&token, "a secret of more than 16 bytes\n").unwrap();
+        fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        arg(&token)
+    }
+
     /// Waits until no process of the lab's jobs is left.
     pub(crate) fn wait_until_all_are_gone(&self) {
         assert!(wait_until(|| self.job_processes().is_empty()), "still there: {:?}", self.describe());
@@ -367,9 +389,7 @@ impl Drop for Lab {
             let pids = run("ip", &["netns", "pids", namespace]).unwrap_or_default();
             left.extend(pids.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
         }
-        for pid in left.into_iter().filter_map(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        }
+        left.into_iter().for_each(|pid| signal(pid, Signal::KILL));
         for namespace in namespaces {
             let _ = run("ip", &["netns", "del", namespace]);
         }
@@ -418,8 +438,8 @@ impl Running {
         assert!(wait_until(found), "{text:?} is not {times} times in:\n{}", self.seen.lock().unwrap());
     }
 
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    pub(crate) fn signal(&self, with: Signal) {
+        signal(self.child.id() as i32, with);
     }
 
     pub(crate) fn finish(mut self) -> Run {
@@ -445,6 +465,17 @@ pub(crate) fn processes_with(variable: &str) -> Vec<i32> {
     pids.filter(has).collect()
 }
 
+/// Sends a signal to a process, which may have ended.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
+}
+
+/// Returns the process that has started another one.
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    let status = read(format!("/proc/{pid}/status"));
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
 pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -454,6 +485,11 @@ pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(20));
     }
     holds()
+}
+
+/// Returns a path as an argument.
+pub(crate) fn arg(path: &Path) -> String {
+    path.display().to_string()
 }
 
 pub(crate) fn read(path: impl AsRef<Path>) -> String {

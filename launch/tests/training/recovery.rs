@@ -1,7 +1,7 @@
 //! Jobs that continue from checkpoints after failures: with the same bits on the same nodes, and with fewer nodes.
 
-use crate::support::wait_until;
-use crate::{Ready, TRAIN_FLAGS, accuracy, kill, rank, ready};
+use crate::support::{signal, wait_until};
+use crate::{Ready, TRAIN_FLAGS, accuracy, ready};
 use rustix::process::Signal;
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ fn a_restarted_job_has_the_same_result_as_one_without_failures() {
     for (number, killed) in [(1, 3), (2, 0)] {
         let before = ready.newest();
         assert!(wait_until(|| ready.newest() > before), "the job writes checkpoints");
-        kill(rank(&ready.lab, killed));
+        signal(ready.lab.rank(killed), Signal::KILL);
         job.wait_for(&format!("restarting the whole job ({number} of 2)"), 1);
         job.wait_for("resuming after ", number);
     }
