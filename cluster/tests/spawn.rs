@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use edgecut_cluster::{Cluster, ClusterError, ReduceOp, spawn};
-use edgecut_testing::{Process, unplace};
+use edgecut_testing::{Process, names, unplace};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
 /// The variable that selects the program below that this process runs.
@@ -191,8 +191,7 @@ fn a_program_starts_one_job() {
 fn ranks_of(folder: &Path) -> Vec<u32> {
     let mut ids = Vec::new();
     wait_until("the ranks do not start", || {
-        let names = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("a name").file_name());
-        ids = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
+        ids = names(folder).iter().filter_map(|name| name.parse().ok()).collect();
         ids.len() == 2
     });
     ids

@@ -7,7 +7,7 @@ use edgecut_graph::{
     Dataset, EdgeLabelKind, EdgeTypeId, FeatureDtype, GraphError, NO_SPLIT, NodeSplit, NodeTypeId, NpyElement, Split,
     TargetKind, write_npy,
 };
-use edgecut_testing::assert_has;
+use edgecut_testing::{assert_has, names};
 use half::f16;
 use std::fs;
 use tempfile::TempDir;
@@ -649,10 +649,7 @@ fn a_bare_graph_exported_over_a_rich_one_keeps_nothing_of_it() {
     folder.put("val_idx", &[1], &[1_i64]);
     folder.put("test_idx", &[1], &[1_i64]);
     export_npy(&bare, folder.0.path()).unwrap();
-    let mut names: Vec<String> =
-        fs::read_dir(folder.0.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    assert_eq!(names, ["edge_index.npy", "num_nodes.npy", "test_idx.npy", "train_idx.npy", "valid_idx.npy"]);
+    assert_eq!(names(folder.0.path()), ["edge_index.npy", "num_nodes.npy", "test_idx.npy", "train_idx.npy", "valid_idx.npy"]);
     let back = folder.read().unwrap();
     let nodes = back.nodes(NodeTypeId(0));
     assert_eq!((nodes.num_nodes, back.num_edges(), nodes.num_classes), (2, 1, 0));

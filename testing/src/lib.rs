@@ -127,6 +127,18 @@ pub fn dataset(name: &str, test: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
+/// Returns the names of the entries of a folder, sorted.
+///
+/// # Panics
+/// If the folder cannot be read, or a name is not UTF-8.
+pub fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap_or_else(|error| panic!("list {dir:?}: {error}"));
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name in UTF-8")).collect();
+    names.sort();
+    names
+}
+
 /// Writes an executable file with the bytes `content`, in a folder that exists.
 ///
 /// Another process writes it. If this process did, a test on another thread could start a child at that moment, the child

@@ -5,8 +5,8 @@ use crate::graphs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_partition::verify;
-use edgecut_testing::{Need, Process, assert_has, skip};
-use graphs::{contents, json_of, names, text};
+use edgecut_testing::{Need, Process, assert_has, names, skip};
+use graphs::{contents, json_of, text};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -123,7 +123,7 @@ fn metis_gives_the_same_parts_with_files_and_leaves_none() {
     let scratch_dir = Some(root.path().join("scratch"));
     let on_disk = PartitionOptions { scratch_dir: scratch_dir.clone(), ..in_memory.clone() };
     assert_eq!(assign(dataset, &in_memory).unwrap(), assign(dataset, &on_disk).unwrap());
-    assert_eq!(graphs::names(scratch_dir.as_deref().unwrap()), Vec::<String>::new());
+    assert_eq!(edgecut_testing::names(scratch_dir.as_deref().unwrap()), Vec::<String>::new());
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn tables_and_parts_in_a_store_are_those_of_files() {
     assert!(shop.succeeds(&["info", &parts]).contains("shop"));
     // Only a copy of the parts stays, and no output.
     let cache = shop.path("cache/s3").join(BUCKET).join("parts");
-    let kept: Vec<String> = crate::graphs::names(&cache);
+    let kept: Vec<String> = edgecut_testing::names(&cache);
     assert!(kept.iter().all(|name| !name.ends_with("+out")), "{kept:?}");
     // Existing parts are replaced on request only, and what does not belong to them stays.
     assert_has(

@@ -7,8 +7,8 @@ use edgecut_partition::{
     Assignment, PartitionError, PartitionOptions, Phase, Progress, assign, partition, partition_loaded, verify,
     write_parts,
 };
-use edgecut_testing::assert_has;
-use graphs::{bare, contents, names, rich};
+use edgecut_testing::{assert_has, names};
+use graphs::{bare, contents, rich};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]

@@ -5,7 +5,8 @@ use crate::graphs;
 use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load};
 use edgecut_graph::{Dataset, FeatureDtype, HotnessRule, Workspace, write_npy};
 use edgecut_partition::{Assignment, Inputs, Method, PartitionOptions, partition, partition_loaded_in};
-use graphs::{any_graph, contents, names, tempdir};
+use edgecut_testing::names;
+use graphs::{any_graph, contents, tempdir};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 

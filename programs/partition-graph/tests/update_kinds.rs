@@ -6,7 +6,7 @@ use crate::update_rules::fails;
 use crate::updates::{assert_like_all, partition, partition_as, program, update, updated, write_assignment};
 use edgecut_graph::Meta;
 use edgecut_graph::rng::CounterRng;
-use edgecut_testing::succeeded;
+use edgecut_testing::{names, succeeded};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -276,8 +276,7 @@ fn the_memory_of_an_update_is_that_of_a_part() {
 
 /// Returns the name of a folder of incomplete parts.
 fn partial_parts(folder: &Folder) -> Option<String> {
-    let names = std::fs::read_dir(folder.path("")).unwrap().map(|entry| entry.unwrap().file_name());
-    names.map(|name| name.into_string().unwrap()).find(|name| name.contains(".partial"))
+    names(&folder.path("")).into_iter().find(|name| name.contains(".partial"))
 }
 
 #[test]

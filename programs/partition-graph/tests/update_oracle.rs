@@ -566,7 +566,7 @@ struct StopAtPart<'a> {
 
 impl Progress for StopAtPart<'_> {
     fn cancelled(&self) -> bool {
-        let hidden = graphs::names(self.root).into_iter().filter(|name| name.contains(".partial"));
+        let hidden = edgecut_testing::names(self.root).into_iter().filter(|name| name.contains(".partial"));
         hidden.map(|name| self.root.join(name).join(self.part)).any(|path| path.exists())
     }
 }
@@ -582,7 +582,7 @@ fn an_update_that_is_stopped_between_parts_leaves_the_old_parts() {
         let stopped = case.update(Workspace::default(), "old", Replaces::Updated, &StopAtPart { root, part });
         assert!(matches!(stopped, Err(PartitionError::Cancelled)), "{part}: {stopped:?}");
         assert!(graphs::contents(&root.join("old")) == before, "{part}");
-        assert_eq!(graphs::names(root), ["old"], "{part}");
+        assert_eq!(edgecut_testing::names(root), ["old"], "{part}");
     }
     case.update(Workspace::default(), "old", Replaces::Updated, &()).unwrap();
     assert!(graphs::contents(&root.join("old")) != before);

@@ -6,7 +6,7 @@ use crate::table_files::{Folder, arrays, contents, one_type};
 use crate::updates::{edges_conf, partition, program, update, updated};
 use edgecut_graph::{DiskPartId, Meta, Part, checksum};
 use edgecut_tables::IdMaps;
-use edgecut_testing::assert_has;
+use edgecut_testing::{assert_has, names};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -29,9 +29,8 @@ pub(crate) fn fails(folder: &Folder, conf: &Value) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(contents(&folder.path("parts")) == before, "{stderr}");
-    let entries = std::fs::read_dir(folder.path("")).unwrap();
-    let left: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-    assert!(!left.iter().any(|name| name.to_string_lossy().contains(".partial")), "{left:?}");
+    let left = names(&folder.path(""));
+    assert!(!left.iter().any(|name| name.contains(".partial")), "{left:?}");
     stderr
 }
 

@@ -5,6 +5,7 @@ use crate::programs::*;
 use crate::server_client::serve;
 
 use edgecut_graph::Dataset;
+use edgecut_testing::names;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -202,16 +203,6 @@ fn lines_of(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).expect("predictions").lines().map(str::to_owned).collect()
 }
 
-/// Returns the names of the files in a folder, in order.
-fn names_in(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for entry in std::fs::read_dir(dir).expect("a folder") {
-        names.extend(entry.expect("an entry").file_name().into_string());
-    }
-    names.sort();
-    names
-}
-
 #[test]
 fn targets_of_a_saved_model_are_predicted_together_and_one_by_one() {
     let (folder, parts) = shop(2);
@@ -228,7 +219,7 @@ fn targets_of_a_saved_model_are_predicted_together_and_one_by_one() {
         let flags = [&["--format", "csv", "--nproc-per-node", "2", "--gather", "--overwrite"][..], sampled].concat();
         let all = predicted(&parts, &model, &together, &flags);
         let files = ["item", "user__churn", "user__spend"].map(|name| format!("predictions-target-{name}.csv"));
-        assert_eq!(names_in(&together), files);
+        assert_eq!(names(&together), files);
         for (at, target, short, column, score) in [
             (0, "user:churn", "churn", "class_name,class", "test_acc"),
             (1, "user:spend", "user:spend", "value", "test_metric"),
@@ -257,8 +248,8 @@ fn targets_of_a_saved_model_are_predicted_together_and_one_by_one() {
     let flags = ["--nodes", "test", "--target", "user:spend,churn", "--overwrite"];
     let both = predicted(&parts, &model, &out, &flags);
     let expected = ["node_ids-target-user__churn.npy", "node_ids-target-user__spend.npy"];
-    assert_eq!(names_in(&out)[..2], expected, "the file of the earlier run is removed: {:?}", names_in(&out));
-    assert!(names_in(&out).iter().all(|name| name.contains("-target-")), "{:?}", names_in(&out));
+    assert_eq!(names(&out)[..2], expected, "the file of the earlier run is removed: {:?}", names(&out));
+    assert!(names(&out).iter().all(|name| name.contains("-target-")), "{:?}", names(&out));
     let sizes = [0, 1].map(|at| both["targets"][at]["nodes"].as_u64().expect("a number of nodes"));
     let churn = predicted(&parts, &model, &out, &["--nodes", "test", "--target", "churn", "--overwrite"]);
     assert_eq!(churn["nodes"].as_u64(), Some(sizes[0]));

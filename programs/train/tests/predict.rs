@@ -6,7 +6,7 @@ use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, Features, NodeTypeId, Part, Split, map_npy, write_npy};
-use edgecut_testing::python_has;
+use edgecut_testing::{names, python_has};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
 use serde_json::Value;
@@ -231,13 +231,7 @@ fn predictions_of_an_earlier_run_stay_if_their_replacement_fails() {
     trained("node", &fake_graph.path, &model, &[]);
     let out = folder.join("out");
     predicted(&fake_graph.path, &model, &out, &["--format", "csv"]);
-    let names = || {
-        let entries = std::fs::read_dir(&out).expect("the outputs");
-        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
-        names.sort();
-        names
-    };
-    let old = names();
+    let old = names(&out);
     let csv = out.join("predictions-00000-of-00001.csv");
     let content = std::fs::read(&csv).expect("predictions");
     // The job cannot be joined: another program has the port of rank 0.
@@ -245,14 +239,14 @@ fn predictions_of_an_earlier_run_stay_if_their_replacement_fails() {
     let port = taken.local_addr().expect("an address").port().to_string();
     let absent = ["--num-nodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", &port];
     assert_error(&predict(&fake_graph.path, &model, &out, &[&absent[..], &["--overwrite"]].concat()), &[&port]);
-    assert_eq!(names(), old);
+    assert_eq!(names(&out), old);
     // The model does not fit the graph.
     assert_error(&predict(&other.path, &model, &out, &["--overwrite"]), &["the model was trained for another graph"]);
-    assert_eq!(names(), old);
+    assert_eq!(names(&out), old);
     assert_eq!(std::fs::read(&csv).expect("predictions"), content);
     // Other names than in the earlier run.
     predicted(&fake_graph.path, &model, &out, &["--overwrite"]);
-    assert_eq!(names(), ["predictions.npy"]);
+    assert_eq!(names(&out), ["predictions.npy"]);
 }
 
 #[test]

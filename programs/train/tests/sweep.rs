@@ -4,7 +4,7 @@ use crate::programs::*;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Split, TargetKind, Targets};
-use edgecut_testing::assert_has;
+use edgecut_testing::{assert_has, names};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
@@ -152,15 +152,6 @@ fn runs_that_differ_in_their_seed_have_a_mean() {
 
 fn runs_of(output: &Output) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).expect("a list of runs")
-}
-
-/// Returns the names of the entries of a folder, sorted.
-fn names(dir: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(dir).expect("the folder");
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
-    names.sort();
-    names
 }
 
 #[test]

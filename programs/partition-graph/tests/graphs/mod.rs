@@ -280,14 +280,6 @@ pub(crate) fn json_of(output: Output) -> Value {
     serde_json::from_slice(&succeeded(output).stdout).unwrap()
 }
 
-/// Returns the names in `dir`, sorted.
-pub(crate) fn names(dir: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
 pub(crate) fn tempdir() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
