@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use edgecut_cluster::{Cluster, ClusterConfig, ClusterError, Failure, ReduceOp};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use support::{configs, errors, on_each};
 
 /// Far more time than any of these tests needs, even on a busy machine.
@@ -71,10 +71,6 @@ impl ChildRank {
         let port = lines.find_map(|line| line.strip_prefix("PORT ").map(str::to_owned));
         port.unwrap().parse().unwrap()
     }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
 }
 
 /// Runs a job in which `child` is a process of its own. As soon as the ring works, that process gets `signal`. Returns
@@ -114,7 +110,7 @@ fn end_child(child: usize, world: usize, len: usize, signal: Signal, heartbeat_t
             })
             .collect();
         runs.recv_timeout(SECONDS).expect("the ring runs");
-        process.signal(signal);
+        process.0.signal(signal);
         let killed = Instant::now();
         let errors = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
         assert!(killed.elapsed() < SECONDS, "{:?}", killed.elapsed());

@@ -1,13 +1,12 @@
 //! Jobs that a program starts by itself. The program is this test binary.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use edgecut_cluster::{Cluster, ClusterError, ReduceOp, spawn};
 use edgecut_testing::{Process, names, unplace};
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Signal, getpid, kill_process};
 
 /// The variable that selects the program below that this process runs.
 const PROGRAM: &str = "SPAWN_TEST_PROGRAM";
@@ -106,17 +105,9 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn end(mut child: Process) -> Output {
-    wait_until("the job does not end", || child.try_wait().expect("wait for the program").is_some());
-    let mut output = Output { status: child.wait().expect("its status"), stdout: Vec::new(), stderr: Vec::new() };
-    child.stdout.take().expect("a pipe").read_to_end(&mut output.stdout).expect("read its output");
-    child.stderr.take().expect("a pipe").read_to_end(&mut output.stderr).expect("read its errors");
-    output
-}
-
 /// Returns the lines of standard output from `start_of_line` on, sorted, and standard error.
 fn run(name: &str, start_of_line: &str) -> (Vec<String>, String) {
-    let output = end(start(name, Path::new(".")));
+    let output = start(name, Path::new(".")).end_within(ENDS_WITHIN);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // The test harness may print text at the start of a line.
     let found = text.lines().filter_map(|line| line.find(start_of_line).map(|at| line[at..].to_owned()));
@@ -205,14 +196,13 @@ fn a_background_job_is_ended_by_sigterm_and_ignores_what_its_shell_has_ignored()
     shell.args(["-c", "trap '' INT HUP; exec \"$0\" \"$@\""]).arg(std::env::current_exe().expect("this test program"));
     let mut parent = start_by(shell, "forever", folder.path());
     let ids = ranks_of(folder.path());
-    let pid = Pid::from_child(&parent);
     for signal in [Signal::INT, Signal::HUP] {
-        kill_process(pid, signal).expect("send a signal");
+        parent.signal(signal);
         std::thread::park_timeout(Duration::from_millis(200));
         assert!(parent.try_wait().expect("wait for the program").is_none() && !ids.iter().any(|&id| has_ended(id)));
     }
-    kill_process(pid, Signal::TERM).expect("send a signal");
-    let output = end(parent);
+    parent.signal(Signal::TERM);
+    let output = parent.end_within(ENDS_WITHIN);
     assert!(String::from_utf8_lossy(&output.stdout).contains("after: interrupted"), "{output:?}");
     for id in ids {
         wait_until("a rank is left behind", || has_ended(id));
@@ -231,8 +221,8 @@ fn ranks_end_with_their_parent() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let parent = start("forever", folder.path());
         let ids = ranks_of(folder.path());
-        kill_process(Pid::from_raw(parent.id() as i32).expect("a process id"), signal).expect("end the parent");
-        let output = end(parent);
+        parent.signal(signal);
+        let output = parent.end_within(ENDS_WITHIN);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(outcome.is_none_or(|outcome| text.contains(outcome)), "{text}");
         for id in ids {

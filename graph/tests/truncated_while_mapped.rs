@@ -137,6 +137,6 @@ fn a_signal_that_no_mapped_file_causes_still_kills() {
     while !text.contains("opened") {
         assert!(stdout.read_line(&mut text).unwrap() > 0, "the reader ended: {text}");
     }
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::SIGBUS).unwrap();
+    child.signal(edgecut_testing::Signal::BUS);
     assert_eq!(child.wait().unwrap().signal(), Some(nix::libc::SIGBUS));
 }

@@ -352,7 +352,7 @@ fn ctrl_c_ends_a_job_whose_output_nobody_reads() {
     assert!(wait_until(|| lab.job_processes().len() >= 4));
     // Processes sleep only once the pipe and all queues are full.
     assert!(wait_until(|| read(format!("/proc/{}/stat", job_pid(&lab))).contains(") S ")));
-    signal(job.id() as i32, Signal::INT);
+    job.signal(Signal::INT);
     lab.wait_until_all_are_gone();
     assert!(wait_until(|| job.try_wait().unwrap().is_some()), "launch does not end");
     assert_eq!(job.wait().unwrap().code(), Some(130));

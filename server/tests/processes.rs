@@ -8,13 +8,11 @@ use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, FeatureDtype, Features, Meta, NodeTypeId, Part, write_built_features};
 use edgecut_partition::{PartitionOptions, partition, partition_loaded_with};
-use edgecut_testing::{BUCKET, Process, S3Server, assert_has, free_ports, unplace};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use edgecut_testing::{BUCKET, Process, S3Server, Signal, assert_has, free_ports, unplace};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,30 +41,14 @@ impl Parts {
     }
 }
 
-fn signal(process: &Process, signal: Signal) {
-    kill(Pid::from_raw(process.id() as i32), signal).expect("the process runs");
-}
-
 /// Suspends a process, and waits until all of its threads have stopped.
 fn suspend(process: &Process) {
-    signal(process, Signal::SIGSTOP);
+    process.signal(Signal::STOP);
     let threads = format!("/proc/{}/task", process.id());
     wait_until("the stop", || {
         let threads = std::fs::read_dir(&threads).expect("the process runs").flatten();
         threads.flat_map(|thread| std::fs::read_to_string(thread.path().join("stat"))).all(|stat| stat.contains(") T "))
     });
-}
-
-/// Waits until a process ends.
-fn end(process: &mut Process) -> ExitStatus {
-    let begin = Instant::now();
-    loop {
-        if let Some(status) = process.try_wait().expect("wait for a child") {
-            return status;
-        }
-        assert!(begin.elapsed() < PATIENCE, "the process does not end");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn list_of(ports: &[u16]) -> String {
@@ -247,8 +229,8 @@ fn servers_outlive_clients_and_each_other() {
     assert!(made < FLOOD_BATCHES * 3 / 4, "{made} batches were made for a client that is gone");
 
     // A server that is killed is named.
-    signal(&servers[1], Signal::SIGKILL);
-    end(&mut servers[1]);
+    servers[1].signal(Signal::KILL);
+    servers[1].wait().expect("wait for a server");
     assert_has(sample(&graph, 20).expect_err("a server is missing"), &[&format!("server 127.0.0.1:{}", ports[1])]);
     wait_until("unreadiness", || get(status[0], "/readyz").is_some_and(|(code, _)| code == 503));
     // Once it runs again, the same client goes on.
@@ -256,9 +238,9 @@ fn servers_outlive_clients_and_each_other() {
     status.iter().for_each(|&port| wait_until_ready(port));
     wait_until("batches", || sample(&graph, 20) == Ok(expected));
 
-    for server in &mut servers {
-        signal(server, Signal::SIGTERM);
-        assert_eq!(end(server).code(), Some(0));
+    for server in servers {
+        server.signal(Signal::TERM);
+        assert_eq!(server.end_within(PATIENCE).status.code(), Some(0));
     }
 }
 
@@ -288,7 +270,7 @@ fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
     let short = std::thread::scope(|scope| {
         let batches = scope.spawn(|| sample(&graph, 20));
         std::thread::sleep(PAUSE);
-        signal(&servers[1], Signal::SIGCONT);
+        servers[1].signal(Signal::CONT);
         batches.join().expect("no panic")
     });
     assert_eq!(short, Ok(expected));
@@ -300,7 +282,7 @@ fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
     let (_, silent) = error.split_once("no sign of life for ").unwrap_or_else(|| panic!("{error}"));
     let seconds: f64 = silent.split(' ').next().and_then(|number| number.parse().ok()).expect("a number of seconds");
     assert!(seconds >= SILENCE.as_secs_f64(), "{error}");
-    signal(&servers[1], Signal::SIGCONT);
+    servers[1].signal(Signal::CONT);
     wait_until("batches", || sample(&graph, 20) == Ok(expected));
 }
 
@@ -331,8 +313,8 @@ fn features_are_converted_on_all_servers_alike() {
     }
     assert!(all.features == expected);
     // Servers with different types do not serve together.
-    signal(&servers[1], Signal::SIGTERM);
-    end(&mut servers[1]);
+    servers[1].signal(Signal::TERM);
+    servers[1].wait().expect("wait for a server");
     servers[1] = start(1, "f16");
     let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
     let at = ServerList::parse(&list, ServiceConfig::new(None)).expect("a list");
@@ -376,8 +358,8 @@ fn a_server_that_restarts_with_other_features_is_refused_by_its_clients() {
     let expected = sample(&graph, 5).expect("batches");
     // The same features are built again, and then others.
     for (value, is_served) in [(1.0, true), (2.0, false)] {
-        signal(&running, Signal::SIGTERM);
-        end(&mut running);
+        running.signal(Signal::TERM);
+        running.wait().expect("wait for a server");
         build_features(&parts.path(), value);
         running = server(&parts.path(), &list, 0, ports[1]);
         wait_until_ready(ports[1]);
@@ -410,11 +392,9 @@ fn what_cannot_be_served_is_one_error() {
         (command(&parts.path(), "127.0.0.1:7,127.0.0.1:7", 1), 2, "names 127.0.0.1:7 twice"),
     ] {
         let mut command = command;
-        let mut process = Process::start(&mut command);
-        let ended = end(&mut process);
-        let mut text = String::new();
-        process.stderr.take().expect("a pipe").read_to_string(&mut text).expect("the error");
-        assert_eq!(ended.code(), Some(status), "{text}");
+        let ended = Process::start(&mut command).end_within(PATIENCE);
+        let text = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(status), "{text}");
         assert!(text.contains(expected) && text.lines().count() == 1, "{text}");
     }
     drop(held);
@@ -445,11 +425,11 @@ fn the_kubernetes_manifest_starts_servers_as_it_is() {
         command.args([flag(status_addr), format!("127.0.0.1:{}", status[server])]);
         Process::start(command.stderr(Stdio::null()))
     };
-    let mut servers = [start(0), start(1)];
+    let servers = [start(0), start(1)];
     status.iter().for_each(|&port| wait_until_ready(port));
-    for server in &mut servers {
-        signal(server, Signal::SIGTERM);
-        assert_eq!(end(server).code(), Some(0));
+    for server in servers {
+        server.signal(Signal::TERM);
+        assert_eq!(server.end_within(PATIENCE).status.code(), Some(0));
     }
 }
 
@@ -465,11 +445,11 @@ fn a_server_fetches_its_part_from_an_object_store() {
     let mut command = command(&url, &list, 1);
     command.envs(store.env()).arg("--cache-dir").arg(parts.dir.path().join("cache")).stderr(Stdio::null());
     command.args(["--status-addr", &format!("127.0.0.1:{}", ports[2])]);
-    let mut server = Process::start(&mut command);
+    let server = Process::start(&mut command);
     wait_until("the server is ready", || get(ports[2], "/readyz").is_some_and(|(status, _)| status == 200));
     let copies = std::fs::read_dir(parts.dir.path().join(format!("cache/s3/{BUCKET}"))).expect("the copies").flatten();
     let copy = copies.map(|entry| entry.path().join("parts")).find(|copy| copy.is_dir()).expect("a copy");
     assert!(copy.join("part_1").is_dir() && !copy.join("part_0").exists());
-    signal(&server, Signal::SIGTERM);
-    assert!(end(&mut server).success());
+    server.signal(Signal::TERM);
+    assert!(server.end_within(PATIENCE).status.success());
 }

@@ -9,6 +9,7 @@ mod process;
 mod s3_server;
 
 pub use process::{Process, unplace};
+pub use rustix::process::Signal;
 pub use s3_server::{BUCKET, S3Server};
 
 use socket2::{Domain, Socket, Type};

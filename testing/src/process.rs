@@ -1,11 +1,12 @@
 //! Processes of tests.
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::io::{self, Read};
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Output};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// The time after which a process is killed, so that a test that reads its output until it ends does not wait forever. It is
 /// much longer than any test takes.
@@ -44,12 +45,48 @@ impl Process {
     /// Output that cannot be read.
     pub fn output(&mut self) -> io::Result<Output> {
         drop(self.child.stdin.take());
-        let stderr = self.child.stderr.take();
-        let stderr = std::thread::spawn(move || read_all(stderr));
+        let stderr = drain(self.child.stderr.take());
         let stdout = read_all(self.child.stdout.take())?;
         let stderr = stderr.join().map_err(|_| io::Error::other("the thread that reads has panicked"))??;
         Ok(Output { status: self.child.wait()?, stdout, stderr })
     }
+
+    /// Waits until the process ends, and returns its status and its output.
+    ///
+    /// # Panics
+    /// With the standard error, if the process does not end in time. It is killed.
+    #[track_caller]
+    pub fn end_within(mut self, patience: Duration) -> Output {
+        let deadline = Instant::now() + patience;
+        // Both pipes are read while the process runs: it would block on a full pipe.
+        let stdout = drain(self.child.stdout.take());
+        let stderr = drain(self.child.stderr.take());
+        let mut ended = self.child.try_wait().expect("wait for a process");
+        while ended.is_none() && Instant::now() < deadline {
+            std::thread::park_timeout(Duration::from_millis(20));
+            ended = self.child.try_wait().expect("wait for a process");
+        }
+        drop(self);
+        let [stdout, stderr] = [stdout, stderr].map(|pipe| pipe.join().expect("no panic").expect("the output"));
+        match ended {
+            Some(status) => Output { status, stdout, stderr },
+            None => panic!("a process did not end in time; its standard error was: {}", String::from_utf8_lossy(&stderr)),
+        }
+    }
+
+    /// Sends a signal to the process.
+    ///
+    /// # Panics
+    /// If the process has ended and was waited for.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the process runs");
+    }
+}
+
+/// Reads a pipe to its end on a thread. Without a pipe, the result is empty.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<io::Result<Vec<u8>>> {
+    std::thread::spawn(move || read_all(pipe))
 }
 
 /// Reads a pipe to its end. Without a pipe, the result is empty.

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use edgecut_cluster::{Blame, Cluster, ClusterConfig, ReduceOp, SecureStream, Token};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 const PLACE: &str = "EDGECUT_TEST_WORKER";
 /// The number of rounds after which all connections are known to work.
@@ -173,6 +173,6 @@ impl Worker {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.child.signal(signal);
     }
 }

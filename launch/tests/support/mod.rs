@@ -438,8 +438,8 @@ impl Running {
         assert!(wait_until(found), "{text:?} is not {times} times in:\n{}", self.seen.lock().unwrap());
     }
 
-    pub(crate) fn signal(&self, with: Signal) {
-        signal(self.child.id() as i32, with);
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.child.signal(signal);
     }
 
     pub(crate) fn finish(mut self) -> Run {

@@ -7,7 +7,7 @@ use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_partition::verify;
 use edgecut_testing::{Need, Process, assert_has, names, skip};
 use graphs::{contents, json_of, text};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -136,7 +136,7 @@ fn stop_at_moments(program: impl Fn() -> Command, scratch: &str, out: &str) {
         let mut child = run();
         std::thread::sleep(needed * (2 * at + 1) / (2 * RUNS));
         // The run may be done if earlier ones were slower.
-        let _ = kill_process(Pid::from_child(&child), signal);
+        child.signal(signal);
         child.wait().unwrap();
         assert!(!scratch.exists() || names(scratch).is_empty(), "{:?}", names(scratch));
         if out.exists() {

@@ -3,7 +3,7 @@
 
 use crate::graphs::{contents, text};
 use edgecut_testing::{BUCKET, Process, S3Server, assert_has, succeeded};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -357,7 +357,7 @@ fn an_interrupt_ends_an_upload_and_keeps_the_parts() {
     let cache = tempfile::tempdir().unwrap();
     let (process, stderr) = start_partitioning(&env, cache.path(), &[]);
     writes.recv_timeout(Duration::from_secs(120)).expect("an upload");
-    kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
+    process.signal(Signal::TERM);
     let error = error_of(&end(process, stderr), 130);
     let left = cache.path().join("s3").join(BUCKET).join("parts+out/parts");
     let remedy = format!("`partition-graph upload {} {} --overwrite` uploads them", left.display(), url("parts"));

@@ -476,8 +476,7 @@ fn a_signal_ends_a_run_without_leftovers() {
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
         let was_interrupted = (0..ATTEMPTS).any(|_| {
             let mut run = start_and_wait_for_files();
-            let pid = rustix::process::Pid::from_child(&run.child);
-            rustix::process::kill_process(pid, signal).unwrap();
+            run.child.signal(signal);
             let status = run.child.wait().unwrap();
             let left = names(run.root.path());
             // The run was done.
@@ -519,7 +518,7 @@ fn a_signal_during_metis_ends_a_run_like_any_other() {
         assert!(since.elapsed() < Duration::from_secs(120), "METIS does not trap SIGTERM");
         std::thread::sleep(Duration::from_millis(2));
     }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    child.signal(rustix::process::Signal::TERM);
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");

@@ -40,7 +40,7 @@ fn gpu_program() -> Command {
 fn train(subcommand: &str, device: &str, flags: &[&str]) -> Output {
     let mut command = gpu_program();
     command.args([subcommand, "--device", device, "--lr", "0.01", "--num-epochs", "2"]).args(flags);
-    end_within(ENDS_WITHIN, Process::start(&mut command))
+    Process::start(&mut command).end_within(ENDS_WITHIN)
 }
 
 /// Trains and returns the losses of the epochs and the final result, both from the metrics file.
@@ -176,7 +176,7 @@ fn a_gpu_that_fails_is_one_error_with_a_remedy() {
         let mut command = gpu_program();
         command.env_remove("RUST_BACKTRACE").env(variable, value);
         command.args(["node", "--device", "cuda", "--dataset-root-dir"]).arg(&parts.path).args(SMALL);
-        let output = end_within(ENDS_WITHIN, Process::start(&mut command));
+        let output = Process::start(&mut command).end_within(ENDS_WITHIN);
         assert!(!output.status.success());
         let said = stderr(&output);
         let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
@@ -207,7 +207,7 @@ fn late_copies_and_kernels_change_nothing() {
         command.args(["node", "--device", "cuda", "--num-neighbors", "5,3", "--batch-size", "16"]);
         command.args(["--hidden-channels", "16", "--num-epochs", "3", "--gpu-cache-bytes", "20KB"]);
         command.args(["--dataset-root-dir", path]).arg("--metrics").arg(&metrics);
-        succeeded(end_within(ENDS_WITHIN, Process::start(&mut command)));
+        succeeded(Process::start(&mut command).end_within(ENDS_WITHIN));
         let lines = metrics_lines(&metrics).into_iter();
         let numbers = |line: Value| Some((line["loss"].as_f64()?, line["valid_acc"].as_f64()?));
         lines.filter_map(numbers).collect::<Vec<_>>()

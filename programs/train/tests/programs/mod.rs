@@ -11,10 +11,8 @@ pub use edgecut_testing::{Process, succeeded, unplace};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::borrow::Borrow;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use support::write_parts;
 use tempfile::TempDir;
@@ -192,41 +190,7 @@ pub fn send(signal: Signal, process: u32) {
 
 /// Waits for a process, which must end within [`ENDS_WITHIN`]. A process that hangs is killed and fails the test.
 pub fn end(child: impl Into<Process>) -> Output {
-    end_within(ENDS_WITHIN, child)
-}
-
-/// Like [`end`], with another time limit.
-pub fn end_within(patience: Duration, child: impl Into<Process>) -> Output {
-    let mut child: Process = child.into();
-    let deadline = Instant::now() + patience;
-    // Both pipes are read while the process runs: it would block on a full pipe.
-    let stdout = drain(child.stdout.take());
-    let stderr = drain(child.stderr.take());
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("wait for a child") {
-            break status;
-        }
-        if Instant::now() > deadline {
-            drop(child);
-            panic!(
-                "a process did not end in time; its standard error was: {}",
-                String::from_utf8_lossy(&stderr.join().expect("a child's output"))
-            );
-        }
-        std::thread::yield_now();
-        std::thread::park_timeout(Duration::from_millis(20));
-    };
-    let read = |pipe: JoinHandle<Vec<u8>>| pipe.join().expect("a child's output");
-    Output { status, stdout: read(stdout), stderr: read(stderr) }
-}
-
-/// Reads a pipe to its end on a thread. Without a pipe, the result is empty.
-fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        pipe.map(|mut pipe| pipe.read_to_end(&mut bytes).expect("read a child's output"));
-        bytes
-    })
+    child.into().end_within(ENDS_WITHIN)
 }
 
 pub fn run(command: &mut Command) -> Output {
