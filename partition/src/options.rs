@@ -28,6 +28,9 @@ pub struct PartitionOptions {
     pub hold_out_edges: Option<HoldOut>,
     /// The treatment of overlapping splits when the dataset was read; only recorded in `META.json`.
     pub overlap: OverlapPolicy,
+    /// The pairs of edge types that were declared as each other's reverse when the dataset was read; only recorded in
+    /// `META.json`.
+    pub reverse_types: Vec<(String, String)>,
     /// The rule by which the nodes of other parts are ranked for each part, so that training caches the features that
     /// it reads most often. `None` writes no ranking.
     pub hotness: Option<HotnessRule>,
@@ -62,6 +65,7 @@ impl PartitionOptions {
             add_reverse_edges: false,
             hold_out_edges: None,
             overlap: OverlapPolicy::default(),
+            reverse_types: Vec::new(),
             hotness: None,
             scratch_dir: None,
             overwrite: false,

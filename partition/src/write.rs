@@ -115,6 +115,7 @@ pub(crate) fn write_options(dataset: &Grouped, is_by_method: bool, options: &Par
         hold_out_edges: options.hold_out_edges.map(|hold_out| [hold_out.valid_fraction, hold_out.test_fraction]),
         hold_out_choice: options.hold_out_edges.map_or_else(HoldOutChoice::default, |hold_out| hold_out.choice),
         overlap: options.overlap,
+        reverse_types: options.reverse_types.clone(),
         hotness: options.hotness.clone(),
         updates: None,
     };

@@ -1,15 +1,15 @@
 //! Overlaps between the training and the held-out data of a partitioned graph.
 
 use super::Part;
-use crate::dataset::{Candidate, NodeOverlap, Overlaps, TypedEdges, count_edge_overlaps};
+use crate::dataset::{Candidate, NodeOverlap, Overlaps, TypedEdges, count_edge_overlaps, declared_reverses};
 use crate::{EdgeTypeId, NodeTypeId, parallel};
 
 /// The number of rows whose edges one task reads.
 const ROWS_PER_TASK: usize = 256;
 
 impl Part {
-    /// Counts the held-out edges that are also training edges, and the nodes that are in two splits. `parts` must be
-    /// all parts of a graph. Reads the edges of all parts if any edge is held out.
+    /// Counts the held-out edges that are also training edges, also of a type that the parts record as the reverse, and the
+    /// nodes that are in two splits. `parts` must be all parts of a graph. Reads the edges of all parts if any edge is held out.
     pub fn overlaps(parts: &[Self]) -> Overlaps {
         let Some(meta) = parts.first().map(Self::meta) else { return Overlaps::default() };
         let mut node_types = Vec::new();
@@ -29,12 +29,13 @@ impl Part {
             let of_parts = || parts.iter().map(move |part| part.edges(edge_type));
             let src_type = parts[0].edges(edge_type).src_type;
             let dst_type = parts[0].edges(edge_type).dst_type;
+            let name = format!("{}__{}__{}", t.src_type, t.relation, t.dst_type);
             TypedEdges {
-                name: format!("{}__{}__{}", t.src_type, t.relation, t.dst_type),
+                reverses: declared_reverses(&name, &t.relation, &meta.provenance.reverse_types),
+                name,
                 src_type,
                 relation: &t.relation,
                 dst_type,
-                reverses: Vec::new(),
                 held_out: [
                     of_parts().map(|edges| &edges.held_out.valid).collect(),
                     of_parts().map(|edges| &edges.held_out.test).collect(),

@@ -34,6 +34,10 @@ pub struct Provenance {
     /// The treatment of overlapping splits. Defaults to `error` for older descriptions without this field.
     #[serde(default)]
     pub overlap: OverlapPolicy,
+    /// Pairs of edge types that were declared as each other's reverse when overlaps were compared, in addition to types that
+    /// are named with `rev_`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reverse_types: Vec<(String, String)>,
     /// The rule by which each part's hot nodes of other parts were ranked, if they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hotness: Option<HotnessRule>,
@@ -69,6 +73,7 @@ impl Provenance {
             hold_out_edges: None,
             hold_out_choice: HoldOutChoice::default(),
             overlap: OverlapPolicy::default(),
+            reverse_types: Vec::new(),
             hotness: None,
             updates: None,
         }

@@ -10,7 +10,6 @@ use crate::dataset::{
 };
 use crate::memory::Workspace;
 use crate::near_path::near_path;
-use edgecut_settings::suggestion;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -231,33 +230,17 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys)
 
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
 fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
-    for name in source.reverse_types.iter().flat_map(|(one, other)| [one, other]) {
-        // Types of reverse edges may be added later.
-        if !(source.add_reverse_edges && name.contains("rev_")) {
-            check_edge_type(dataset, name)?;
-        }
-    }
-    let settled = source.overlap.settle(&dataset.overlaps_with(&source.reverse_types), source.to_undirected);
+    let pairs = &source.reverse_types;
+    // Types of reverse edges may be added later.
+    let checked = dataset.check_reverse_types(pairs, |name| source.add_reverse_edges && name.contains("rev_"));
+    let settled =
+        checked.and_then(|()| source.overlap.settle(&dataset.overlaps_with(pairs), source.to_undirected));
     let SettledOverlaps { removes, warnings } =
         settled.map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
     if removes {
-        dataset.remove_overlaps(&source.space, source.to_undirected, &source.reverse_types)?;
+        dataset.remove_overlaps(&source.space, source.to_undirected, pairs)?;
     }
     Ok(warnings)
-}
-
-/// Checks that a name of [`DatasetSource::reverse_types`] is an edge type or a relation.
-fn check_edge_type(dataset: &Dataset, name: &str) -> Result<(), GraphError> {
-    let relations = dataset.edge_types.iter().map(|edges| edges.relation.clone());
-    let mut known: Vec<String> = dataset.edge_types.iter().map(|edges| dataset.edge_type_name(edges)).collect();
-    let all = known.join(", ");
-    known.extend(relations);
-    if known.iter().any(|known| known == name) {
-        return Ok(());
-    }
-    let hint = suggestion(name, known.iter().map(String::as_str));
-    let why = format!("there is no edge type {name} (`reverse_types`){hint}: the graph has {all}");
-    Err(GraphError::Dataset { dataset: dataset.name.clone(), why })
 }
 
 /// Returns true if `folder` has files of a layout that [`load`] reads. Does not check their contents.

@@ -67,6 +67,8 @@ pub struct UpdateRules {
     pub sorts_held_out: bool,
     /// The treatment of held-out edges that are also training edges.
     pub overlap: OverlapPolicy,
+    /// Pairs of edge types that are each other's reverse, in addition to types that are named with `rev_`.
+    pub reverse_types: Vec<(String, String)>,
     /// The place for the edges of a part.
     pub space: Workspace,
 }

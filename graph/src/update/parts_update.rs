@@ -5,7 +5,7 @@ use super::nodes::TypeNodes;
 use super::numbers::KnownNumbers;
 use super::{GraphUpdate, RemovedCounts, UpdateRules, fit};
 use crate::dataset::{
-    Candidate, Dataset, EdgeOverlap, NodeOverlap, OverlapFilter, Overlaps, SettledOverlaps, TypedEdges,
+    Candidate, Dataset, EdgeOverlap, NodeOverlap, OverlapFilter, Overlaps, SettledOverlaps, TypedEdges, check_declared,
     count_edge_overlaps,
 };
 use crate::memory::Workspace;
@@ -23,6 +23,7 @@ pub struct PartsUpdate<'a> {
     pub(super) counts: Vec<EdgeCounts>,
     pub(super) filter: Option<OverlapFilter>,
     pub(super) space: Workspace,
+    reverse_types: Vec<(String, String)>,
     edge_types: Vec<UpdatedEdges>,
     warnings: Vec<String>,
 }
@@ -77,7 +78,8 @@ impl<'a> PartsUpdate<'a> {
     /// Applies changes to the graph of `parts`, which are all parts on disk of a graph.
     ///
     /// # Errors
-    /// [`GraphError::Dataset`] for changes that do not fit the types of the parts, and for overlaps that are not allowed.
+    /// [`GraphError::Dataset`] for changes that do not fit the types of the parts, for pairs of reverse types that are not each
+    /// other's reverse, and for overlaps that are not allowed.
     pub fn new(parts: &'a [Part], update: GraphUpdate, rules: &UpdateRules) -> Result<Self, GraphError> {
         let Some(meta) = parts.first().map(Part::meta) else {
             return Err(GraphError::Dataset { dataset: String::new(), why: "there are no parts to update".into() });
@@ -101,9 +103,11 @@ impl<'a> PartsUpdate<'a> {
             counts: Vec::new(),
             filter: None,
             space: rules.space.clone(),
+            reverse_types: rules.reverse_types.clone(),
             edge_types: Vec::new(),
             warnings: Vec::new(),
         };
+        check_declared(&rules.reverse_types, &update.typed_edges(), |_| false).map_err(|why| wrong(meta, why))?;
         let settled = rules.overlap.settle(&update.overlaps(), rules.to_undirected).map_err(|why| wrong(meta, why))?;
         warnings.extend(settled.warnings.iter().cloned());
         let overlaps_of_held_out = update.remove_overlaps(&settled, rules);
@@ -154,7 +158,12 @@ impl<'a> PartsUpdate<'a> {
     }
 
     fn typed_edges(&self) -> Vec<TypedEdges<'_>> {
-        self.edges.iter().map(|edges| edges.typed(self.nodes[edges.dst_type().index()].num_new())).collect()
+        let mut typed = Vec::with_capacity(self.edges.len());
+        for edges in &self.edges {
+            let num_new = self.nodes[edges.dst_type().index()].num_new();
+            typed.push(edges.typed(num_new, &self.reverse_types));
+        }
+        typed
     }
 
     /// Chooses the edges to remove because of overlaps. Returns the number of validation edges that are removed, by edge type.

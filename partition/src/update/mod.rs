@@ -30,6 +30,8 @@ pub struct UpdateOptions<'a> {
     pub space: Workspace,
     /// The treatment of held-out edges that are also training edges, instead of that of the parts.
     pub overlap: Option<OverlapPolicy>,
+    /// Pairs of edge types that are each other's reverse, beside those that the parts record.
+    pub reverse_types: Vec<(String, String)>,
     /// True to skip removed edges that do not exist; otherwise they are an error.
     pub skips_missing_edges: bool,
     /// The parts in the output folder that may be replaced.
@@ -139,7 +141,7 @@ pub fn update(
 ) -> Result<UpdateReport, PartitionError> {
     progress.phase(Phase::Preparing);
     let Some(meta) = parts.first().map(Part::meta) else { return Err(PartitionError::NoParts) };
-    let UpdateOptions { space, overlap, skips_missing_edges, replaces, extra, keys } = options;
+    let UpdateOptions { space, overlap, reverse_types, skips_missing_edges, replaces, extra, keys } = options;
     let made = &meta.provenance;
     let known_parts = KnownParts { parts, meta, keys, space: &space };
     let ChangesOfParts { update, direct_removals, holds_out_latest, mut warnings } = changes.for_parts(&known_parts)?;
@@ -157,10 +159,13 @@ pub fn update(
             after: before - removed + new,
         });
     }
+    let mut all_reverse_types = made.reverse_types.clone();
+    all_reverse_types.extend(reverse_types.into_iter().filter(|pair| !made.reverse_types.contains(pair)));
     let rules = UpdateRules {
         to_undirected: made.to_undirected,
         sorts_held_out: made.hold_out_edges.is_some(),
         overlap: overlap.unwrap_or(made.overlap),
+        reverse_types: all_reverse_types,
         space,
     };
     let update = PartsUpdate::new(parts, update, &rules)?;
@@ -186,7 +191,8 @@ pub fn update(
     if replaces == Replaces::Updated {
         staging.expect(meta.fingerprint());
     }
-    let provenance = Provenance { overlap: rules.overlap, updates: Some(next_update(meta)), ..made.clone() };
+    let UpdateRules { overlap, reverse_types, .. } = rules;
+    let provenance = Provenance { overlap, reverse_types, updates: Some(next_update(meta)), ..made.clone() };
     let options = WriteOptions { num_parts: meta.num_parts, provenance, is_synced: true };
     let node_facts = facts_after(meta, &nodes, extra.node_facts);
     let extra = ExtraFiles { node_facts: &node_facts, ..extra };

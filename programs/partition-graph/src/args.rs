@@ -111,6 +111,10 @@ pub(crate) struct UpdateArgs {
     /// keep them (allow) [default: that of the parts].
     #[arg(long, value_name = "error|remove|allow")]
     pub(crate) overlap: Option<OverlapPolicy>,
+    /// Further pairs of edge types that are each other's reverse, beside the pairs that the parts were made with: --overlap also
+    /// treats the reverses of held-out edges of one type that are training edges of the other.
+    #[arg(long, alias = "reverse_types", value_name = "LIST", value_delimiter = ',', value_parser = pair)]
+    pub(crate) reverse_types: Vec<(String, String)>,
     /// A folder on a disk with space for all arrays of the graph, which are then not in memory.
     #[arg(long, alias = "scratch_dir", value_name = "DIR")]
     pub(crate) scratch_dir: Option<PathBuf>,
@@ -460,6 +464,7 @@ impl PartitionArgs {
             add_reverse_edges: self.add_reverse_edges,
             hold_out_edges: source.hold_out_edges,
             overlap: self.overlap,
+            reverse_types: self.reverse_types.clone(),
             hotness,
             scratch_dir: self.scratch_dir.clone(),
             overwrite: self.overwrite,

@@ -130,6 +130,7 @@ fn read_and_update(
     let options = UpdateOptions {
         space: space.clone(),
         overlap: args.overlap,
+        reverse_types: args.reverse_types.clone(),
         skips_missing_edges: args.on_bad_rows == OnBadRows::Drop,
         replaces: replaces(args),
         extra,

@@ -523,6 +523,7 @@ impl Case {
         let options = UpdateOptions {
             space,
             overlap: None,
+            reverse_types: Vec::new(),
             skips_missing_edges: false,
             replaces,
             extra: ExtraFiles::default(),

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::corruption::edit_meta;
-use crate::table_files::{Folder, arrays, contents, one_type};
+use crate::table_files::{Folder, arrays, contents, one_type, with};
 use crate::updates::{edges_conf, partition, program, update, updated};
 use edgecut_graph::{DiskPartId, Meta, Part, checksum};
 use edgecut_tables::IdMaps;
@@ -323,6 +323,44 @@ fn reverse_types_follow_their_types() {
             table.as_object_mut().unwrap().remove("weight_col");
         }
         assert_has(fails(&folder, &json!({key: [table]})), &[r#"are the reverses of ["n", "to", "n"]"#]);
+    }
+}
+
+/// An update that adds the reverses of held-out edges to a declared reverse type reveals them.
+#[test]
+fn added_reverses_of_held_out_edges_are_overlaps() {
+    let folder = Folder::of(&[("writes.csv", "s,d\na,x\nb,y\nc,z\n"), ("test.json", "[\"a\", \"x\"]\n")]);
+    let ends = json!({"source_id_col": "s", "dest_id_col": "d"});
+    let split = json!([{"task_type": "link_prediction", "custom_split_filenames": {"test": "test.json"}}]);
+    let writes = with(json!({"relation": ["author", "writes", "paper"], "files": "writes.csv", "labels": split}), &ends);
+    let by = with(json!({"relation": ["paper", "written_by", "author"], "files": "by.csv"}), &ends);
+    let all = json!({"edges": [writes, by]});
+    let added = json!({"edges": [by]});
+    let leak = "1 of 1 test edges are training edges of the reverse type";
+    let pair: &[&str] = &["--reverse-types", "writes=written_by"];
+    for [of_parts, of_update] in [[pair, &[]], [&[], pair]] {
+        let _ = std::fs::remove_dir_all(folder.path("parts"));
+        folder.write("by.csv", "s,d\ny,b\n");
+        partition(folder.with(&all), "graph.json", "parts", of_parts);
+        folder.write("by.csv", "s,d\nx,a\nz,c\n").write("new.json", added.to_string());
+        let output = update(&folder, "parts", "new.json", of_update);
+        assert_has(String::from_utf8_lossy(&output.stderr), &[leak, "--overlap remove"]);
+        let results = updated(&folder, "parts", "new.json", &[of_update, &["--overlap", "remove"]].concat());
+        let mut edges = results["edges"].as_array().unwrap().iter();
+        let reverses = edges.find(|edges| edges["edge_type"] == "paper__written_by__author").unwrap();
+        let [added, removed, after] = ["added", "removed_overlaps", "after"].map(|key| &reverses[key]);
+        assert_eq!((added, removed, after), (&json!(2), &json!(1), &json!(2)), "{results}");
+        // The next update knows the pair.
+        let made = Meta::read(&folder.path("parts")).unwrap().provenance;
+        assert_eq!(made.reverse_types, [("writes".to_owned(), "written_by".to_owned())]);
+    }
+    for (pair, expected) in [
+        ("writes=written_bye", "there is no edge type written_bye (--reverse-types) (did you mean written_by?)"),
+        ("writes=writes", "edge types writes and writes are not each other's reverse (--reverse-types)"),
+    ] {
+        let output = update(&folder, "parts", "new.json", &["--reverse-types", pair]);
+        assert_has(String::from_utf8_lossy(&output.stderr), &[expected]);
+        assert_has(folder.with(&all).fails(&["--reverse-types", pair]), &[expected]);
     }
 }
 

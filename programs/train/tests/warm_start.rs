@@ -194,6 +194,7 @@ fn add_nodes(dir: &Path) {
     let options = UpdateOptions {
         space: Workspace::default(),
         overlap: None,
+        reverse_types: Vec::new(),
         skips_missing_edges: false,
         replaces: Replaces::Updated,
         extra: ExtraFiles::default(),

@@ -1,7 +1,7 @@
 //! Counting overlaps.
 
 use super::overlaps::{EdgeOverlap, NodeOverlap, Overlaps};
-use super::typed_edges::{TypedEdges, is_name};
+use super::typed_edges::{TypedEdges, check_declared, declared_reverses};
 use crate::dataset::held_out_index::{Candidate, HeldOutIndex, IN_REVERSE_TYPE, MIRRORED, SAME};
 use crate::dataset::{Dataset, NodeData, Split, Splits};
 use crate::parallel;
@@ -23,6 +23,18 @@ impl Dataset {
         let node_types = labels.map(|nodes| NodeOverlap::count(&nodes.shown_name(), &nodes.splits));
         let node_types = node_types.filter(NodeOverlap::is_some).collect();
         Overlaps { node_types, edge_types: count_edge_overlaps(&self.typed_edges(reverse_types)) }
+    }
+
+    /// Checks pairs of reverse types. Pairs with a name that `is_later` accepts are not checked.
+    ///
+    /// # Errors
+    /// Describes the first pair whose types do not exist, or cannot be each other's reverse.
+    pub(crate) fn check_reverse_types(
+        &self,
+        pairs: &[(String, String)],
+        is_later: impl Fn(&str) -> bool,
+    ) -> Result<(), String> {
+        check_declared(pairs, &self.typed_edges(&[]), is_later)
     }
 
     /// Returns the edge types in the form in which overlaps are counted and removed.
@@ -48,19 +60,6 @@ impl Dataset {
         });
         typed.collect()
     }
-}
-
-/// Returns the names that are paired with a type.
-fn declared_reverses<'a>(name: &str, relation: &str, reverse_types: &'a [(String, String)]) -> Vec<&'a str> {
-    let mut reverses = Vec::new();
-    for (one, other) in reverse_types {
-        for (setting, reverse) in [(one, other), (other, one)] {
-            if is_name(setting, name, relation) {
-                reverses.push(reverse.as_str());
-            }
-        }
-    }
-    reverses
 }
 
 /// Counts the overlaps of each edge type, and returns those with an overlap. `types` are all edge types of a graph.

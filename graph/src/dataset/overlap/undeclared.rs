@@ -39,7 +39,6 @@ impl TypedEdges<'_> {
     /// Returns true for another type that joins the same node types in the opposite direction, and is not declared as the
     /// reverse.
     fn is_undeclared_opposite(&self, other: &TypedEdges) -> bool {
-        let ends_swapped = self.src_type == other.dst_type && self.dst_type == other.src_type;
-        ends_swapped && self.name != other.name && !self.is_reverse_of(other)
+        self.is_opposite_of(other) && self.name != other.name && !self.is_reverse_of(other)
     }
 }

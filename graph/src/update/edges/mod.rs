@@ -9,7 +9,9 @@ use super::added::AddedEdges;
 use super::nodes::TypeNodes;
 use super::numbers::KnownNumbers;
 use super::{EdgeUpdate, RemovedCounts};
-use crate::dataset::{Candidate, EdgeIdKind, EdgeIds, EdgeLabels, EdgeList, HeldOutEdges, OverlapFilter, TypedEdges};
+use crate::dataset::{
+    Candidate, EdgeIdKind, EdgeIds, EdgeLabels, EdgeList, HeldOutEdges, OverlapFilter, TypedEdges, declared_reverses,
+};
 use crate::part::{EdgeTypeMeta, PartEdges};
 use crate::{EdgeTypeId, NodeTypeId, Part, parallel};
 pub(super) use count::EdgeCounts;
@@ -210,15 +212,17 @@ impl<'a> TypeEdges<'a> {
         Candidate { src: edge.src, dst, time }
     }
 
-    /// Returns the type in the form in which overlaps are counted.
-    pub(super) fn typed<'s>(&'s self, num_new: usize) -> TypedEdges<'s> {
+    /// Returns the type in the form in which overlaps are counted. `reverse_types` are pairs of types that are each other's
+    /// reverse.
+    pub(super) fn typed<'s>(&'s self, num_new: usize, reverse_types: &'s [(String, String)]) -> TypedEdges<'s> {
         let num_known = self.dst.num_known();
+        let name = format!("{}__{}__{}", self.of_type.src_type, self.of_type.relation, self.of_type.dst_type);
         TypedEdges {
-            name: format!("{}__{}__{}", self.of_type.src_type, self.of_type.relation, self.of_type.dst_type),
+            reverses: declared_reverses(&name, &self.of_type.relation, reverse_types),
+            name,
             src_type: self.src_type(),
             relation: &self.of_type.relation,
             dst_type: self.dst_type(),
-            reverses: Vec::new(),
             held_out: [vec![&self.held_out.valid], vec![&self.held_out.test]],
             has_times: self.of_type.has_times,
             train: Box::new(move |visit| {
