@@ -208,6 +208,11 @@ fn the_same_sweep_continues_with_the_runs_that_are_not_complete() {
     assert!(folder.join("model-run-3.safetensors").is_file());
     let said = stderr(&succeeded(sweep(&flags, &parts.path, &save)));
     assert_eq!(said.matches(": kept, validation").count(), 3, "{said}");
+    // Another sweep with the same --save-model replaces models.
+    std::fs::copy(folder.join("model-run-1.safetensors"), folder.join("model-run-2.safetensors")).expect("a model");
+    let said = stderr(&succeeded(sweep(&flags, &parts.path, &save)));
+    assert_eq!(said.matches(": kept, validation").count(), 2, "{said}");
+    assert!(!said.contains("run 2 of 3: --seed 1: kept"), "{said}");
     // Parts that were made anew are other data.
     let meta = parts.path.join("META.json");
     let text = std::fs::read_to_string(&meta).expect("META.json");

@@ -7,6 +7,7 @@ use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use anyhow::bail;
 use edgecut_cluster::Termination;
+use std::path::PathBuf;
 
 /// The flags that a command of a job shares with others.
 pub(crate) struct JobFlags<'a> {
@@ -29,6 +30,11 @@ pub(crate) trait JobCommand {
     /// Returns the reason if the command has no score that a sweep could compare, with the remedy.
     fn why_no_score(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Returns the files and folders that determine the result of a run, beside its flags. The default is none.
+    fn inputs(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Runs a rank of the job.

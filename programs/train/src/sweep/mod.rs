@@ -18,7 +18,7 @@ use comparison::{check_same_evaluation, metrics, why_no_order};
 use edgecut_cli::{message, result};
 use outputs::{RunOutputs, is_own_file, metrics_file, task_of};
 use over_seeds::OverSeeds;
-use record::{DoneRun, SweepRecord};
+use record::{DoneRun, SweepRecord, content_of};
 use serde::Serialize;
 use settings::{Setting, combinations};
 use std::ffi::OsString;
@@ -40,8 +40,8 @@ pub(crate) struct SweepArgs {
     /// Random seed of --random
     #[arg(long, value_name = "N", default_value_t = 0)]
     sweep_seed: u64,
-    /// Folder for the metrics of each run: run-1.jsonl and so on, which `train report` reads. The same sweep continues in its
-    /// folder: complete runs are kept, unless their flags or their parts have changed
+    /// Folder for the metrics of each run: run-1.jsonl and so on, which `train report` reads. The same sweep of the same program
+    /// on the same data continues in its folder: complete runs are kept, unless their models have changed
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Remove the metrics of an earlier sweep from --out before the first run, also of the same one
@@ -162,7 +162,8 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
             None => train(args, task, &launcher, run_number, flags)?,
         };
         if let (Some(record), Some(result), false) = (&mut record, &run.result, is_kept) {
-            record.add(run_number, DoneRun { result: result.clone(), seconds: run.seconds })?;
+            let model = run.model.as_deref().map(content_of);
+            record.add(run_number, DoneRun { result: result.clone(), seconds: run.seconds, model })?;
         }
         let outcome = match &run.error {
             Some(error) => error.clone(),
@@ -255,7 +256,8 @@ fn train(
     Ok(run)
 }
 
-/// Returns a run that an earlier start of the sweep has completed; `None` if its metrics or its model are gone.
+/// Returns a run that an earlier start of the sweep has completed; `None` if its metrics or its model are gone, or if another
+/// run has replaced its model.
 fn completed(
     args: &SweepArgs,
     task: &TaskEntry,
@@ -266,6 +268,10 @@ fn completed(
     let metrics = args.out.as_ref().map(|dir| dir.join(metrics_file(number)));
     let outputs = RunOutputs::new(&words_of(args, flags), number, metrics.clone());
     if metrics.iter().chain(&outputs.model).any(|file| !file.exists()) {
+        return None;
+    }
+    let model = outputs.model.as_deref().map(content_of);
+    if done.model.is_some() && done.model != model {
         return None;
     }
     let scores = (task.scores_of)(&done.result)?.ok()?;

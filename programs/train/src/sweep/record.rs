@@ -2,14 +2,24 @@
 
 use super::outputs::task_of;
 use anyhow::Context;
+use edgecut_cli::version;
 use edgecut_graph::{META_FILE, checksum};
 use edgecut_output::write_output;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The name of the file.
 pub(super) const RECORD_FILE: &str = "sweep-runs.json";
+/// The endings of the names of files that data without parts consists of. Runs write no such files.
+const DATA_ENDINGS: [&str; 6] = ["csv", "gz", "npy", "npz", "tsv", "txt"];
+/// The most folders in each other that are searched for data.
+const MOST_FOLDERS: usize = 8;
+/// The bytes of a file that are read at once.
+const PIECE_BYTES: u64 = 16 << 20;
 
 /// The runs of a sweep, and the results of those that are complete.
 pub(super) struct SweepRecord {
@@ -20,7 +30,7 @@ pub(super) struct SweepRecord {
 /// A run, by its number.
 #[derive(Serialize, Deserialize)]
 struct RecordedRun {
-    /// The checksum of its flags and its data.
+    /// The checksum of its flags, its data and the program.
     settings: String,
     /// `None` until the run is complete.
     done: Option<DoneRun>,
@@ -32,14 +42,18 @@ pub(super) struct DoneRun {
     /// The result that it has printed.
     pub(super) result: String,
     pub(super) seconds: f64,
+    /// The checksum of its model; `None` without one, and in records of earlier versions.
+    #[serde(default)]
+    pub(super) model: Option<String>,
 }
 
 impl SweepRecord {
     /// Describes a sweep, whose runs have these words.
     pub(super) fn new(dir: &Path, runs: &[Vec<OsString>]) -> Self {
         let mut recorded = Vec::with_capacity(runs.len());
+        let mut inputs = Inputs::default();
         for words in runs {
-            recorded.push(RecordedRun { settings: settings_of(words), done: None });
+            recorded.push(RecordedRun { settings: inputs.settings_of(words), done: None });
         }
         Self { path: dir.join(RECORD_FILE), runs: recorded }
     }
@@ -81,15 +95,116 @@ impl SweepRecord {
     }
 }
 
-/// Returns the checksum of the words of a run, of the flags that they and `--config` set, and of the parts that it reads.
-fn settings_of(words: &[OsString]) -> String {
-    let mut text = format!("{words:?}").into_bytes();
-    if let Ok(task) = task_of(words) {
-        // An object has its names in alphabetical order.
-        text.extend(serde_json::to_value(&task).unwrap_or_default().to_string().bytes());
-        let root = task.args().flags().part.and_then(|part| part.dataset_root_dir.as_ref());
-        // Parts that are made anew have another one.
-        text.extend(root.and_then(|root| std::fs::read(root.join(META_FILE)).ok()).unwrap_or_default());
+/// The checksums of files and folders that runs read. Each is read once.
+#[derive(Default)]
+struct Inputs(BTreeMap<PathBuf, String>);
+
+impl Inputs {
+    /// Returns the checksum of the words of a run, of the flags that they and `--config` set, of the files that it reads, and
+    /// of the version of the program.
+    fn settings_of(&mut self, words: &[OsString]) -> String {
+        let mut text = format!("{words:?} {}", version());
+        if let Ok(task) = task_of(words) {
+            // An object has its names in alphabetical order.
+            text += &serde_json::to_value(&task).unwrap_or_default().to_string();
+            for path in task.args().inputs() {
+                text.push_str(self.0.entry(path).or_insert_with_key(|path| content_of(path)));
+            }
+        }
+        checksum(text.as_bytes())
     }
-    checksum(&text)
+}
+
+/// Returns the checksum of a file, or of the data in a folder: of the description of parts, which has the checksums of all
+/// files, or of the names and contents of all files of data. It is empty for what cannot be read.
+pub(super) fn content_of(path: &Path) -> String {
+    if !path.is_dir() {
+        return content_of_file(path).unwrap_or_default();
+    }
+    let meta = path.join(META_FILE);
+    if meta.exists() {
+        return content_of(&meta);
+    }
+    let mut files = Vec::new();
+    add_data_files(path, MOST_FOLDERS, &mut files);
+    files.sort_unstable();
+    let mut text = String::new();
+    for file in files {
+        text += &format!("{} {}\n", file.display(), content_of(&file));
+    }
+    checksum(text.as_bytes())
+}
+
+/// Returns the checksum of the checksums of the pieces of a file.
+fn content_of_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut checksums = String::new();
+    loop {
+        let mut piece = Vec::new();
+        if file.by_ref().take(PIECE_BYTES).read_to_end(&mut piece)? == 0 {
+            return Ok(checksum(checksums.as_bytes()));
+        }
+        checksums += &checksum(&piece);
+    }
+}
+
+/// Adds the files of data in a folder, and in up to `most_folders` folders in each other.
+fn add_data_files(dir: &Path, most_folders: usize, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if most_folders > 0 {
+                add_data_files(&path, most_folders - 1, files);
+            }
+        } else if is_data(&path) {
+            files.push(path);
+        }
+    }
+}
+
+fn is_data(file: &Path) -> bool {
+    let ending = file.extension().and_then(OsStr::to_str);
+    ending.is_some_and(|ending| DATA_ENDINGS.contains(&ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(dir: &Path, name: &str, text: &str) {
+        std::fs::write(dir.join(name), text).expect("a file");
+    }
+
+    #[test]
+    fn data_and_models_are_compared_by_their_contents() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let data = dir.path().join("data");
+        std::fs::create_dir_all(data.join("nodes")).expect("a folder");
+        write(&data, "nodes/x.npy", "one");
+        write(&data, "y.csv.gz", "labels");
+        let first = content_of(&data);
+        // Outputs of runs are no data.
+        write(&data, "model.safetensors", "a model");
+        write(&data, "run-1.jsonl", "metrics");
+        assert_eq!(content_of(&data), first);
+        write(&data, "nodes/x.npy", "two");
+        let second = content_of(&data);
+        assert_ne!(second, first);
+        write(&data, "nodes/x.npy", "one");
+        assert_eq!(content_of(&data), first);
+        write(&data, "z.npy", "more");
+        assert_ne!(content_of(&data), first);
+        // The description of parts has the checksums of their files.
+        write(&data, META_FILE, "parts");
+        let parts = content_of(&data);
+        write(&data, "z.npy", "other");
+        assert_eq!(content_of(&data), parts);
+        assert_eq!(content_of(&data.join("absent")), "");
+        let words: Vec<OsString> = ["node", "--dataset-root-dir"].map(OsString::from).into();
+        let words = [words, vec![data.into_os_string()]].concat();
+        let settings = Inputs::default().settings_of(&words);
+        write(&dir.path().join("data"), META_FILE, "other parts");
+        assert_ne!(Inputs::default().settings_of(&words), settings);
+    }
 }

@@ -40,7 +40,7 @@ use edgecut_trainer::models::{Network, NetworkConfig};
 use edgecut_trainer::{Compiles, SeedResult, SeedScores, TrainingBackend};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Whole graphs.
@@ -93,6 +93,12 @@ impl TaskFlags for GraphFlags {
 
     fn dataset_root_dir(&self) -> Option<&Path> {
         Some(&self.data.dataset_root_dir)
+    }
+
+    fn data_folders(&self) -> Vec<PathBuf> {
+        // The run reports a set that is not found.
+        let of_set = self.data.source().folder().ok().flatten();
+        of_set.into_iter().chain(self.data.folds_dir.clone()).collect()
     }
 
     fn start(&self) -> &StartArgs {

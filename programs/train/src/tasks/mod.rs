@@ -43,7 +43,7 @@ use edgecut_trainer::{
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A task: a command that trains models, evaluates saved ones, and reads its own results.
@@ -233,6 +233,11 @@ pub(crate) trait TaskFlags: Args + Serialize + Debug {
 
     /// Returns the folder of the data.
     fn dataset_root_dir(&self) -> Option<&Path>;
+
+    /// Returns the folders whose files are the data. The default is the folder of the data.
+    fn data_folders(&self) -> Vec<PathBuf> {
+        self.dataset_root_dir().map(Path::to_owned).into_iter().collect()
+    }
 
     fn start(&self) -> &StartArgs;
 

@@ -27,7 +27,7 @@ use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::{Compiles, TrainError, TrainingBackend};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The flags of a task.
 #[derive(Debug, Args, Serialize)]
@@ -63,6 +63,13 @@ impl<T: OnDevices> JobCommand for TaskArgs<T> {
             return Some("--plan-cluster trains nothing, so there is no score to compare: leave it out");
         }
         T::why_no_score(self)
+    }
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = self.own.data_folders();
+        inputs.extend(self.own.start().init_from.clone());
+        inputs.extend(self.run.output.load_model.clone());
+        inputs
     }
 
     fn run(&self, mut rank: Rank, termination: Option<&Termination>) -> anyhow::Result<()> {
