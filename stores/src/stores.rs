@@ -247,9 +247,10 @@ impl Stores {
     /// must not change them: a job that still runs may write there, which only the first process finds out.
     fn wait_for_mirror(&mut self, copies: &Copies, url: &StoreUrl) -> Result<(), StoreError> {
         let start = Instant::now();
+        let mut says = true;
         loop {
             let snapshot = self.folder_if_any(url)?;
-            let lock = self.lock(copies, url)?;
+            let lock = self.lock_saying_once(copies, url, &mut says)?;
             if copies.records(&snapshot.as_ref().map(Snapshot::state).unwrap_or_default()) {
                 return Ok(());
             }
@@ -348,7 +349,16 @@ impl Stores {
 
     /// Waits until no other process fetches or removes copies of a URL.
     fn lock(&self, copies: &Copies, url: &StoreUrl) -> Result<File, StoreError> {
-        copies.lock(self.lock_timeout, || (self.say)(&format!("waiting for another process that fetches {url}")))
+        self.lock_saying_once(copies, url, &mut true)
+    }
+
+    /// Like [`lock`](Self::lock), for a process that waits several times. `says` becomes false when a line about a wait is printed.
+    fn lock_saying_once(&self, copies: &Copies, url: &StoreUrl, says: &mut bool) -> Result<File, StoreError> {
+        copies.lock(self.lock_timeout, || {
+            if std::mem::take(says) {
+                (self.say)(&format!("waiting for another process that fetches {url}"));
+            }
+        })
     }
 
     /// Fetches the objects that `root` lacks. The caller has the lock of the URL, and shows its progress there.

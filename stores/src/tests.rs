@@ -259,6 +259,15 @@ fn a_wait_for_a_process_without_progress_ends() {
     stores.lock_timeout = Duration::ZERO;
     let error = stores.fetch(&snapshot, |_| true).unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}: another process has this lock", lock.display())), "{error}");
+    // A process that waits again does not say so again.
+    static NUM_SAID: AtomicUsize = AtomicUsize::new(0);
+    stores.say = |_| _ = NUM_SAID.fetch_add(1, Ordering::Relaxed);
+    let copies = stores.copies(&to);
+    let mut says = true;
+    for _ in 0..3 {
+        stores.lock_saying_once(&copies, &to, &mut says).unwrap_err();
+    }
+    assert_eq!(NUM_SAID.load(Ordering::Relaxed), 1);
     drop(held);
     stores.fetch(&snapshot, |_| true).unwrap();
 }
