@@ -93,7 +93,7 @@ impl PartsMeta {
 }
 
 /// Returns the part that a file belongs to.
-fn part_of(name: &str) -> Option<usize> {
+pub(crate) fn part_of(name: &str) -> Option<usize> {
     name.strip_prefix("part_")?.split('/').next()?.parse().ok()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::checksum::xxh3;
 use crate::messages::HELLO;
-use crate::parts::{META_FILE, is_partition};
+use crate::parts::{META_FILE, is_partition, part_of};
 use crate::timeouts::PROGRESS_REPORT_INTERVAL;
 use anyhow::{Context, bail, ensure};
 use edgecut_output::{OutputFile, remove_abandoned};
@@ -90,16 +90,13 @@ fn receive() -> anyhow::Result<()> {
             wanted.push(number);
         }
     }
-    if wanted.iter().any(|&i| delivery.files[i].name == META_FILE) {
+    let names: Vec<&str> = wanted.iter().map(|&number| &*delivery.files[number].name).collect();
+    check_foreign(&dir, &names)?;
+    if names.contains(&META_FILE) {
         // Without its metadata the folder is not a valid partitioned graph, until all files of the other partitioning
         // are replaced.
         let meta = dir.join(META_FILE);
         if meta.symlink_metadata().is_ok() {
-            ensure!(
-                is_partition(&dir),
-                "{} is not the metadata of a partitioned graph: move it away, or choose another folder for the parts",
-                meta.display()
-            );
             std::fs::remove_file(&meta).with_context(|| format!("remove {}", meta.display()))?;
         }
     }
@@ -108,6 +105,30 @@ fn receive() -> anyhow::Result<()> {
         write(&dir, &delivery.files[i], &mut input, &mut progress)?;
     }
     Ok(())
+}
+
+/// Checks that files of other programs are not replaced: the metadata, and files of no part in a folder without parts. A
+/// delivery that was interrupted has left parts without metadata.
+fn check_foreign(dir: &Path, wanted: &[&str]) -> anyhow::Result<()> {
+    let is_ours = is_partition(dir);
+    let has_part = has_part(dir);
+    for name in wanted.iter().filter(|name| part_of(name).is_none()) {
+        let path = dir.join(name);
+        let is_meta = *name == META_FILE;
+        let what = if is_meta { "the metadata" } else { "a file" };
+        ensure!(
+            is_ours || (has_part && !is_meta) || path.symlink_metadata().is_err(),
+            "{} is not {what} of a partitioned graph: move it away, or choose another folder for the parts",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Returns true if a folder has the folder of a part.
+fn has_part(dir: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(dir) else { return false };
+    entries.flatten().any(|entry| entry.path().is_dir() && entry.file_name().to_str().and_then(part_of).is_some())
 }
 
 /// The progress reports of the receiver.
@@ -152,4 +173,28 @@ fn write(dir: &Path, file: &DeliveredFile, input: &mut impl Read, progress: &mut
     }
     ensure!(checksum == file.xxh3, "{shown} arrived with checksum {checksum} instead of {}", file.xxh3);
     output.commit().with_context(|| format!("write {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_testing::assert_has;
+
+    #[test]
+    fn files_of_other_programs_are_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let wanted = ["part_0/nodes/n/features.npy", "transforms.json", META_FILE];
+        check_foreign(dir.path(), &wanted).unwrap();
+        std::fs::write(dir.path().join("transforms.json"), "{}").unwrap();
+        let error = check_foreign(dir.path(), &wanted).unwrap_err().to_string();
+        assert_has(error, &["transforms.json is not a file of a partitioned graph: move it away"]);
+        // The delivery of a part was interrupted.
+        std::fs::create_dir(dir.path().join("part_3")).unwrap();
+        check_foreign(dir.path(), &wanted).unwrap();
+        std::fs::write(dir.path().join(META_FILE), "{\"format\": \"an archive\"}").unwrap();
+        let error = check_foreign(dir.path(), &wanted).unwrap_err().to_string();
+        assert_has(error, &["META.json is not the metadata of a partitioned graph: move it away"]);
+        std::fs::write(dir.path().join(META_FILE), "{\"format\": \"edgecut-partition\"}").unwrap();
+        check_foreign(dir.path(), &wanted).unwrap();
+    }
 }
