@@ -174,10 +174,10 @@ pub fn cross_validate<B: AutodiffGnnBackend>(
         }
     }
     if protocol == Protocol::BestMeanEpoch {
-        let epoch = best_mean_epoch(&histories, &objective.selection());
-        test = histories.iter().filter_map(|history| history.get(epoch).copied()).collect();
-        epochs = vec![epoch as u64 + 1; test.len()];
-        tests = validations.iter().filter_map(|history| history.get(epoch).cloned()).collect();
+        let at = best_mean_validation(&histories, &objective.selection());
+        test = histories.iter().filter_map(|history| history.get(at).copied()).collect();
+        epochs = vec![epoch_of_validation(at, &config.fit); test.len()];
+        tests = validations.iter().filter_map(|history| history.get(at).cloned()).collect();
     }
     let mut result = CrossValidationResult::new(protocol, objective.metrics.first(), test, epochs);
     if protocol == Protocol::Validation {
@@ -209,11 +209,16 @@ fn plateau_on(protocol: Protocol, configured: PlateauOn) -> PlateauOn {
     }
 }
 
-/// Returns the first epoch, counted from 0, with the best mean over the folds.
-fn best_mean_epoch(histories: &[Vec<f64>], selection: &Selection) -> usize {
-    let epochs = histories.iter().map(Vec::len).min().unwrap_or(0);
-    let mean = |epoch: usize| histories.iter().map(|history| history[epoch]).sum::<f64>();
-    (0..epochs).fold(0, |best, epoch| if selection.is_better(mean(epoch), mean(best)) { epoch } else { best })
+/// Returns the first validation, counted from 0, with the best mean over the folds.
+fn best_mean_validation(histories: &[Vec<f64>], selection: &Selection) -> usize {
+    let validations = histories.iter().map(Vec::len).min().unwrap_or(0);
+    let mean = |at: usize| histories.iter().map(|history| history[at]).sum::<f64>();
+    (0..validations).fold(0, |best, at| if selection.is_better(mean(at), mean(best)) { at } else { best })
+}
+
+/// Returns the epoch of a validation, counted from 1. The last epoch is always validated.
+fn epoch_of_validation(at: usize, config: &FitConfig) -> u64 {
+    ((at as u64 + 1) * config.eval_every.max(1)).min(config.num_epochs)
 }
 
 fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
@@ -267,10 +272,12 @@ mod tests {
     fn the_epoch_with_the_best_mean_is_the_same_for_all_folds() {
         let histories = [vec![0.5, 0.9, 0.6], vec![0.7, 0.2, 0.6]];
         let highest = Selection { metric: "accuracy".into(), higher_is_better: true };
-        assert_eq!(best_mean_epoch(&histories, &highest), 0, "the first of equal ones");
-        assert_eq!(best_mean_epoch(&[vec![0.5, 0.9, 0.6], vec![0.6, 0.5, 0.7]], &highest), 1);
-        assert_eq!(best_mean_epoch(&histories, &Selection { higher_is_better: false, ..highest.clone() }), 1);
-        assert_eq!(best_mean_epoch(&[], &highest), 0);
+        assert_eq!(best_mean_validation(&histories, &highest), 0, "the first of equal ones");
+        assert_eq!(best_mean_validation(&[vec![0.5, 0.9, 0.6], vec![0.6, 0.5, 0.7]], &highest), 1);
+        assert_eq!(best_mean_validation(&histories, &Selection { higher_is_better: false, ..highest.clone() }), 1);
+        assert_eq!(best_mean_validation(&[], &highest), 0);
+        let config = FitConfig { num_epochs: 5, eval_every: 2, ..Default::default() };
+        assert_eq!([0, 1, 2].map(|at| epoch_of_validation(at, &config)), [2, 4, 5]);
         let metric: Metric = "accuracy".parse().expect("a metric");
         let result = CrossValidationResult::new(Protocol::BestMeanEpoch, metric, vec![0.7, 0.9], vec![1, 1]);
         assert!((result.mean - 0.8).abs() < 1e-12 && (result.deviation - 0.1).abs() < 1e-12);
