@@ -52,8 +52,9 @@ impl RowStatistics {
             for (channel, (value, square)) in of_values.iter().zip(of_squares).enumerate() {
                 let mean = value / num_rows;
                 all.means[channel] = mean;
-                // Rounding may make the difference of a constant column negative.
-                all.variances[channel] = (square / num_rows - mean * mean).max(0.0);
+                let variance = square / num_rows - mean * mean;
+                // Rounding may make the difference of a constant column negative. NaN stays, and `max` would hide it.
+                all.variances[channel] = if variance < 0.0 { 0.0 } else { variance };
             }
         }
         all
@@ -94,6 +95,8 @@ mod tests {
         assert_eq!(RowStatistics::of_sums(&none.to_sums()), none);
         let constant = of_column(&[0.1; 7]);
         assert!(RowStatistics::of_sums(&constant.to_sums()).variances[0] < 1e-15);
+        let overflown = of_column(&[f64::INFINITY, 1.0]);
+        assert!(RowStatistics::of_sums(&overflown.to_sums()).variances[0].is_nan());
         assert_eq!(RowStatistics::from_values(2, vec![1.0, 2.0, 3.0, 4.0]).variances, [3.0, 4.0]);
     }
 }
