@@ -16,7 +16,8 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     start: |outputs| ClassCounts::state(outputs, macro_precision),
 };
 
-/// Returns the mean over the classes that have seeds or predictions, as scikit-learn with `zero_division=0`.
+/// Returns the mean over the classes or labels that have seeds or predictions. For classes it is that of scikit-learn with
+/// `zero_division=0`, which counts a label without positives and predictions as 0.
 fn macro_precision(counts: &ClassCounts) -> Option<f64> {
     counts.mean_over_classes(
         |class| if class.predicted > 0 { class.correct as f64 / class.predicted as f64 } else { 0.0 },
