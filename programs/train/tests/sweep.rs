@@ -245,6 +245,14 @@ fn wrong_sweeps_are_refused() {
     refused(&["--set", "lr=0.1..0.2"], "--random");
     refused(&["--set", "lr=0.1 0.2", "--set", "lr=1"], "twice");
     refused(&["--set", "metric=accuracy log-loss"], "scores with --metric accuracy and log-loss cannot be compared");
+    let files = Folder::new();
+    let [first, second] = ["accuracy", "log-loss"].map(|metric| {
+        let file = files.join(format!("{metric}.yaml"));
+        std::fs::write(&file, format!("metric: {metric}\n")).expect("a file");
+        file.to_str().expect("UTF-8").to_owned()
+    });
+    let by_files = format!("config={first} {second}");
+    refused(&["--set", &by_files], "scores with --metric accuracy and log-loss cannot be compared");
     // No run starts, since its result would have no score.
     let Scratch { folder, model, .. } = scratch();
     for (set, flag) in [("lr=0.1", "--hold-out-edges=0"), ("hold-out-edges=0.1,0.1 0", "--quiet")] {

@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::distinct::distinct;
+use crate::settings::given_flags::GivenFlags;
 
 /// The flags that decide about the score itself: the measure, or the nodes, edges or graphs that are measured. Runs with
 /// different values of them measure different things.
@@ -21,18 +22,33 @@ const OF_EVALUATION: [&str; 13] = [
     "target-positive-class",
 ];
 
-/// Checks that all runs are evaluated in the same way. `runs` are the flags that differ between runs.
+/// The values of the flags of the evaluation of a run, in the order of the flags; `None` for a flag without a value.
+pub(super) type Evaluation = Vec<Option<String>>;
+
+/// Returns the values of a run, which its command line or its file of flags gives.
+pub(super) fn evaluation_of(given: &GivenFlags) -> Evaluation {
+    let mut values = Vec::with_capacity(OF_EVALUATION.len());
+    for flag in OF_EVALUATION {
+        let value = given.text(&flag.replace('-', "_"));
+        values.push(value.map(|value| selecting(flag, value).to_owned()));
+    }
+    values
+}
+
+/// Checks that all runs are evaluated in the same way.
 ///
 /// # Errors
 /// Names a flag of the evaluation with several values.
-pub(super) fn check_same_evaluation(runs: &[Vec<(String, String)>]) -> Result<(), String> {
-    for flag in OF_EVALUATION {
-        let given = runs.iter().flatten().filter(|(name, _)| name == flag);
-        let values = distinct(given.map(|(_, value)| selecting(flag, value)));
+pub(super) fn check_same_evaluation(runs: &[Evaluation]) -> Result<(), String> {
+    for (number, flag) in OF_EVALUATION.iter().enumerate() {
+        // The scores themselves name the metric of a run without the flag.
+        let given = runs.iter().map(|run| run[number].as_deref()).filter(|value| value.is_some() || *flag != "metric");
+        let values = distinct(given);
         if values.len() > 1 {
+            let values: Vec<&str> = values.iter().map(|value| value.unwrap_or("no value")).collect();
             return Err(format!(
-                "--set {flag}: scores with --{flag} {} cannot be compared, so the runs would have no order: give all runs the \
-                 same --{flag}, and sweep other flags",
+                "scores with --{flag} {} cannot be compared, so the runs would have no order: give all runs the same --{flag}, \
+                 and sweep other flags",
                 values.join(" and ")
             ));
         }
@@ -71,8 +87,8 @@ mod tests {
     use edgecut_testing::assert_has;
 
     fn check(flag: &str, values: &[&str]) -> Result<(), String> {
-        let runs: Vec<_> = values.iter().map(|value| vec![(flag.to_owned(), (*value).to_owned())]).collect();
-        check_same_evaluation(&runs)
+        let runs = values.iter().map(|value| evaluation_of(&GivenFlags::of(&[(flag, value)])));
+        check_same_evaluation(&runs.collect::<Vec<_>>())
     }
 
     #[test]
@@ -82,22 +98,26 @@ mod tests {
             ("metric", &["accuracy,log-loss", "log-loss,accuracy"]),
             ("target", &["y", "z", "y"]),
             ("label", &["y", "z"]),
-            ("eval-negatives", &["3", "100"]),
+            ("eval_negatives", &["3", "100"]),
             ("rank", &["destination", "both"]),
-            ("edge-types", &["a,b", "a,c"]),
-            ("hold-out-edges", &["0.1,0.1", "0.1,0.2"]),
+            ("edge_types", &["a,b", "a,c"]),
+            ("hold_out_edges", &["0.1,0.1", "0.1,0.2"]),
             ("protocol", &["validation", "best-mean-epoch"]),
         ] {
-            assert_has(check(flag, values).expect_err(flag), &[&format!("give all runs the same --{flag}")]);
+            let same = format!("give all runs the same --{}", flag.replace('_', "-"));
+            assert_has(check(flag, values).expect_err(flag), &[&same]);
         }
         for (flag, values) in [
             ("metric", &["accuracy", "accuracy,log-loss"][..]),
             ("target", &["y,z*0.5", "y,z", "y*2"]),
-            ("eval-negatives", &["3", "3"]),
-            ("edge-types", &["a,b", "a,b"]),
+            ("eval_negatives", &["3", "3"]),
+            ("edge_types", &["a,b", "a,b"]),
             ("lr", &["0.1", "0.2"]),
         ] {
             assert_eq!(check(flag, values), Ok(()), "{flag}");
         }
+        let [with, without] = ["label", "lr"].map(|flag| evaluation_of(&GivenFlags::of(&[(flag, "y")])));
+        let error = check_same_evaluation(&[with, without]).expect_err("one run has the flag");
+        assert_has(error, &["scores with --label y and no value cannot be compared"]);
     }
 }

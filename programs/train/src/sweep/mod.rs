@@ -14,7 +14,7 @@ use crate::sample::output_folder::reserve;
 use crate::tasks::{Scores, TASKS, TaskEntry, names};
 use anyhow::{Context, bail};
 use clap::Args;
-use comparison::{check_same_evaluation, metrics, why_no_order};
+use comparison::{check_same_evaluation, evaluation_of, metrics, why_no_order};
 use edgecut_cli::{message, result};
 use outputs::{RunOutputs, is_own_file, metrics_file, task_of};
 use over_seeds::OverSeeds;
@@ -121,6 +121,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     };
     // A run without a score would train to its end before it fails.
     let num_runs = flags.len();
+    let mut evaluations = Vec::with_capacity(num_runs);
     let mut wrong = Vec::new();
     for flags in &flags {
         match task_of(&words_of(args, flags)) {
@@ -128,6 +129,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
                 if let Some(why) = task.args().why_no_score() {
                     return Err(UsageError(why.into()).into());
                 }
+                evaluations.push(evaluation_of(task.given()));
             }
             Err(error) => wrong.push(error),
         }
@@ -139,7 +141,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         let text = error.to_string();
         return Err(UsageError(text.trim_start_matches("error: ").trim_end().to_owned()).into());
     }
-    check_same_evaluation(&flags).map_err(UsageError)?;
+    check_same_evaluation(&evaluations).map_err(UsageError)?;
     let mut reserved = None;
     let mut record = None;
     if let Some(dir) = &args.out {

@@ -25,6 +25,7 @@ use crate::job::device::on_device;
 use crate::job::process_role::Rank;
 use crate::progress::reporter::{EpochText, Reporter};
 use crate::saved_model::{Items, OpenModel, Predictor, SavedModel};
+use crate::settings::given_flags::GivenFlags;
 use clap::{Args, Subcommand};
 use edgecut_cluster::{Cluster, ProcessGroup, Termination};
 use edgecut_dist_sampler::{DistGraph, SamplerConfig};
@@ -398,6 +399,13 @@ macro_rules! tasks {
             pub(crate) fn args(&self) -> &dyn JobCommand {
                 match self {
                     $(Self::$variant(args) => &**args,)*
+                }
+            }
+
+            /// Returns the flags as text.
+            pub(crate) fn given(&self) -> &GivenFlags {
+                match self {
+                    $(Self::$variant(args) => &args.given,)*
                 }
             }
         }
