@@ -188,7 +188,8 @@ fn compute_targets<B: TrainingBackend>(
 ) -> anyhow::Result<Vec<TargetRows>> {
     let Opened { args, saved, .. } = opened;
     if args.ogb_submission.is_some() {
-        bail!(UsageError("--ogb-submission contains the classes of one target: choose one by --target".into()));
+        let what = "--ogb-submission contains the classes of a model of `train node`: leave it out, and predict the target by --target";
+        bail!(UsageError(what.into()));
     }
     let meta = job.graph.part().meta().clone();
     let names: Vec<String> = model.targets.iter().map(|target| target.saved.name.clone()).collect();
