@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from . import arguments
 from .pyg_data import PygGraph, integers
 
-__all__ = ["check_length", "edges_to_predict", "ids_of", "input_nodes", "labels"]
+__all__ = ["check_length", "edges_to_predict", "ids_of", "input_nodes", "labels", "whole_edge_type"]
 
 
 def input_nodes(graph: PygGraph, given: Any, input_id: Any = None, argument: str = "input_nodes") -> dict[str, Any]:
@@ -84,14 +84,20 @@ def _with_edge_type(graph: PygGraph, given: Any) -> tuple[tuple[str, ...], Any]:
     if isinstance(given, (tuple, list)) and len(given) == 2 and isinstance(given[0], (tuple, list)):
         name, edges = given
     if isinstance(name, (tuple, list)) and all(isinstance(part, str) for part in name):
-        name = tuple(name)
-        # As in PyG, two names stand for the edge type between them.
-        is_known = name in graph.edge_types or any(name == (key[0], key[-1]) for key in graph.edge_types)
+        name = whole_edge_type(graph, tuple(name), "edge_label_index")
         # Edges to predict can have a type of their own.
         has_ends = len(name) == 3 and {name[0], name[-1]} <= set(graph.node_types)
-        if is_known or (edges is not None and has_ends):
+        if name in graph.edge_types or (edges is not None and has_ends):
             return name, edges
     raise ValueError(f"`edge_label_index` names none of the types {', '.join(map(str, graph.edge_types))}")
+
+
+def whole_edge_type(graph: PygGraph, name: tuple[str, ...], argument: str) -> tuple[str, ...]:
+    """Return the name of an edge type with its relation. As in PyG, two names stand for the only edge type between them."""
+    found = [key for key in graph.edge_types if (key[0], key[-1]) == name]
+    if len(found) > 1:
+        raise ValueError(f"`{argument}`: {name} stands for several edge types: name one of {', '.join(map(str, found))}")
+    return found[0] if found else name
 
 
 def _pairs(graph: PygGraph, ends: tuple[Any, Any], edges: Any) -> Tensor:

@@ -26,6 +26,7 @@ from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
 from . import _edgecut, arguments
 from .batch_keys import current_key
 from .neighborhood import Neighborhood, induced
+from .pyg_arguments import whole_edge_type
 from .pyg_data import PygGraph, Structure, as_graph, integers
 
 __all__ = ["GraphSampler", "NeighborSampler", "to_sampler_output"]
@@ -79,12 +80,14 @@ class _SeedEdges:
     num_pairs: int
 
     @classmethod
-    def new(cls, inputs: EdgeSamplerInput, negatives: NegativeSampling | None) -> _SeedEdges:
+    def new(cls, graph: PygGraph, inputs: EdgeSamplerInput, negatives: NegativeSampling | None) -> _SeedEdges:
         src, dst = _ids(inputs.row, "edge_label_index"), _ids(inputs.col, "edge_label_index")
         num_pairs = len(src)
         if negatives is not None and negatives.is_binary():
             num_pairs += math.ceil(len(src) * negatives.amount)
-        return cls(src, dst, inputs.input_type, max(num_pairs, 1))
+        name = inputs.input_type
+        edge_type = None if name is None else whole_edge_type(graph, tuple(name), "input_type")
+        return cls(src, dst, edge_type, max(num_pairs, 1))
 
     def excluded(self, graph: PygGraph, reverse_types: list[Any], num_seeds: int | None) -> list[dict[str, Any]]:
         """Return the seed edges and their reverses by edge type.
@@ -199,7 +202,7 @@ class NeighborSampler(GraphSampler):
         inputs = EdgeSamplerInput.cast(inputs)
         if neg_sampling is not None:
             neg_sampling = _KeyedNegatives(NegativeSampling.cast(neg_sampling))
-        sample = functools.partial(self._sample, seed_edges=_SeedEdges.new(inputs, neg_sampling))
+        sample = functools.partial(self._sample, seed_edges=_SeedEdges.new(self.graph, inputs, neg_sampling))
         num_nodes = self.num_nodes
         return self._converted(edge_sample(inputs, sample, num_nodes, self.disjoint, self.node_time, neg_sampling))
 

@@ -340,6 +340,33 @@ def test_no_message_flows_over_seed_edges(subgraph_type, graph, negatives):
         assert num_messages > 0
 
 
+def stores_of(data):
+    """Return typed data as a pair of stores."""
+    features, graph = MyFeatureStore(), MyGraphStore()
+    for name in data.node_types:
+        features.put_tensor(data[name].x, group_name=name, attr_name="x", index=None)
+    for name in data.edge_types:
+        size = (data[name[0]].num_nodes, data[name[2]].num_nodes)
+        graph.put_edge_index(data[name].edge_index, edge_type=name, layout="coo", size=size)
+    return features, graph
+
+
+@pytest.mark.parametrize("name", [("author; x=1", "to", "paper"), ("author; x=1", "paper")])
+def test_an_edge_type_of_stores_has_two_or_three_names(name):
+    data = random_hetero()
+    whole, reverse = ("author; x=1", "to", "paper"), ("paper", "rev_to", "author; x=1")
+    edges = data[whole].edge_index
+    data[reverse].edge_index = edges.flip(0)
+    for batch in edgecut.LinkNeighborLoader(stores_of(data), [-1], (name, edges), exclude_seed_edges=True, batch_size=20):
+        seeds = set(map(tuple, edges[:, batch[whole].input_id].t().tolist()))
+        messages, back = ends_of(batch, data, whole)[0], ends_of(batch, data, reverse)[0]
+        assert messages and back and not seeds & {*messages, *((dst, src) for src, dst in back)}
+    data["author; x=1", "edits", "paper"].edge_index = edges
+    if len(name) == 2:
+        with pytest.raises(ValueError, match="stands for several edge types: name one of .*'to'.*'edits'"):
+            edgecut.LinkNeighborLoader(stores_of(data), [-1], (name, edges))
+
+
 def test_disjoint_neighborhoods_keep_the_seed_edges_of_others():
     data = Data(x=torch.arange(4.0).view(-1, 1), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
     for subgraph_type in ("directional", "induced"):
