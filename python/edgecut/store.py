@@ -400,9 +400,14 @@ def open(
     protection: dict[str, Any] = {"encrypt": encrypt, "check_traffic": check_traffic}
     reopen = functools.partial(open, os.path.abspath(path), **settings, **protection)
     store = distributed._open_in_job(lambda job: Store(Graph.open(os.fspath(path), settings, job), reopen, path), **protection)
-    for warning in store._graph.warnings():
-        # One level more than the caller, for the check of the arguments.
-        warnings.warn(warning, stacklevel=3)
+    try:
+        for warning in store._graph.warnings():
+            # One level more than the caller, for the check of the arguments.
+            warnings.warn(warning, stacklevel=3)
+    except BaseException as error:
+        # Filters of the program can make a warning an error, after which nobody could close the store.
+        store.__exit__(type(error), error, None)
+        raise
     return store
 
 

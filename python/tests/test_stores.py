@@ -144,6 +144,18 @@ def test_notes_of_the_reader_of_a_dataset_are_warnings(tmp_path):
         edgecut.open(tmp_path, to_undirected=True).close()
 
 
+def test_a_warning_that_is_an_error_closes_the_store(tmp_path):
+    np.save(tmp_path / "edge_index.npy", np.array([[0, 1, 2], [1, 2, 3]]))
+    before = set(edgecut.membership._memberships)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="set `to_undirected`") as raised:
+            edgecut.open(tmp_path)
+    # The traceback refers to the store.
+    (store,) = set(edgecut.membership._memberships) - before
+    assert raised.tb is not None and not store._is_open
+
+
 @pytest.mark.parametrize("method", [None, "spawn"])
 def test_a_loader_of_pyg_reads_the_parts(dataset, method):
     arrays, _, path = dataset
