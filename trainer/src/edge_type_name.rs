@@ -12,7 +12,12 @@ pub(crate) fn reverse_edge_types(
     meta: &Meta,
     pairs: &[(String, String)],
 ) -> Result<Vec<(EdgeTypeId, EdgeTypeId)>, TrainError> {
-    pairs.iter().map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?))).collect()
+    let mut found = Vec::with_capacity(pairs.len());
+    for (one, other) in pairs {
+        found.push((edge_type(meta, one)?, edge_type(meta, other)?));
+    }
+    found.extend(meta.declared_reverses());
+    Ok(found)
 }
 
 /// Returns the edge type with a name: `author__writes__paper`, or only the relation if it is unique.

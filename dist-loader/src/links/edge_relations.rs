@@ -16,11 +16,12 @@ pub struct EdgeRelations {
 }
 
 impl EdgeRelations {
-    /// Finds the reverses of each edge type: types that their names say to be reverses, and the pairs in `given`.
+    /// Finds the reverses of each edge type: types that their names say to be reverses, pairs that were declared when the graph
+    /// was partitioned, and the pairs in `given`.
     ///
     /// # Errors
     /// [`LoaderError::Config`] for a pair of types that cannot be each other's reverse.
-    pub(crate) fn new(part: &Part, given: &[(EdgeTypeId, EdgeTypeId)]) -> Result<Self, LoaderError> {
+    pub fn new(part: &Part, given: &[(EdgeTypeId, EdgeTypeId)]) -> Result<Self, LoaderError> {
         let meta = part.meta();
         if let Some(&(one, other)) = given.iter().find(|pair| !are_opposite(meta, **pair)) {
             let name = |e: EdgeTypeId| &meta.edge_types[e.index()].relation;
@@ -33,7 +34,8 @@ impl EdgeRelations {
             return Err(LoaderError::Config { what });
         }
         let ends = part.edge_type_ids().map(|e| (part.edges(e).src_type, part.edges(e).dst_type)).collect();
-        Ok(Self { ends, reverses: reverse_types(meta, given) })
+        let declared = [given, &meta.declared_reverses()].concat();
+        Ok(Self { ends, reverses: reverse_types(meta, &declared) })
     }
 
     /// Returns the edges that carry no messages in a batch of `edges`, by edge type: the edges and their possible

@@ -29,7 +29,7 @@ impl Part {
             let of_parts = || parts.iter().map(move |part| part.edges(edge_type));
             let src_type = parts[0].edges(edge_type).src_type;
             let dst_type = parts[0].edges(edge_type).dst_type;
-            let name = format!("{}__{}__{}", t.src_type, t.relation, t.dst_type);
+            let name = t.full_name();
             TypedEdges {
                 reverses: declared_reverses(&name, &t.relation, &meta.provenance.reverse_types),
                 name,

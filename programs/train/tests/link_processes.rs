@@ -10,7 +10,7 @@ use edgecut_graph::{
     Dataset, EdgeData, EdgeList, EdgeTypeId, Features, HeldOutEdges, HoldOut, NodeData, NodeTypeId, OverlapPolicy,
     write_npy,
 };
-use edgecut_partition::{PartitionOptions, partition};
+use edgecut_partition::{PartitionOptions, partition, verify};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
@@ -182,6 +182,16 @@ fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
     let expected = expected.as_str();
     assert_error(&link(&leaking.path, 4, &declared), &[expected, "--overlap allow"]);
     succeeded(link(&written_by(&papers(false, false), 2).path, 2, &declared));
+    // Parts tell the types that were declared when they were made.
+    let told = Folder::new();
+    let parts = told.join("parts");
+    let reverse_types = vec![("writes".into(), "paper__written_by__author".into())];
+    let options = PartitionOptions { reverse_types, ..PartitionOptions::new(2) };
+    partition(&graph, &options, &parts, &()).expect("parts");
+    assert!(error_of(&link(&parts, 2, &plain)).contains(expected));
+    let leaks = verify(&parts).expect("parts").overlaps.leaks(false);
+    assert_eq!(leaks.len(), 1, "{leaks:?}");
+    assert!(leaks[0].contains("training edges of the reverse type"), "{leaks:?}");
     // The same nodes may meet again at other times.
     let mut timed = papers(true, true);
     assert!(error_of(&link(&written_by(&timed, 2).path, 2, &declared)).contains(expected));

@@ -97,6 +97,13 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
     let num_outputs = objective(meta, config)?.num_outputs();
     let edge_type = labeled_edge_type(meta, config.edge_type.as_deref())?;
     let training = &config.training;
+    // The model tells the types that the parts declare, so that it reads the same messages on other parts.
+    let mut reverse_types = config.reverse_types.clone();
+    for pair in &meta.provenance.reverse_types {
+        if !reverse_types.contains(pair) {
+            reverse_types.push(pair.clone());
+        }
+    }
     let own_features = if training.no_edge_features { 0 } else { meta.edge_types[edge_type.index()].feature_dim };
     let model = EdgeModelConfig {
         encoder: training.network(training.schema(meta).map_err(unfit)?, Vec::new(), true),
@@ -105,7 +112,7 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
         edge_feature_dim: own_features,
         num_outputs,
         target_edges: config.target_edges,
-        reverse_types: config.reverse_types.clone(),
+        reverse_types,
     };
     reverse_edge_types(meta, &model.reverse_types)?;
     model.validate().map_err(unfit)?;

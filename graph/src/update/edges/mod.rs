@@ -216,7 +216,7 @@ impl<'a> TypeEdges<'a> {
     /// reverse.
     pub(super) fn typed<'s>(&'s self, num_new: usize, reverse_types: &'s [(String, String)]) -> TypedEdges<'s> {
         let num_known = self.dst.num_known();
-        let name = format!("{}__{}__{}", self.of_type.src_type, self.of_type.relation, self.of_type.dst_type);
+        let name = self.of_type.full_name();
         TypedEdges {
             reverses: declared_reverses(&name, &self.of_type.relation, reverse_types),
             name,
