@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["array", "check_output", "checked", "integers", "refuse_unknown", "whole_number"]
+__all__ = ["array", "check_output", "checked", "integers", "refuse_unknown", "reverse_pairs", "whole_number"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -144,6 +144,32 @@ def integers(values: Any, name: str) -> np.ndarray:
     if vector.dtype == np.uint64 and vector.size > 0 and vector.max() >= 2**63:
         raise ValueError(f"`{name}` has {vector.max()}, which exceeds 64-bit integers")
     return np.ascontiguousarray(vector, np.int64)
+
+
+def reverse_pairs(
+    given: Any, edge_types: Sequence[Any], whole: Callable[[tuple[str, ...]], tuple[str, ...]]
+) -> list[tuple[int, int]]:
+    """Return the numbers of pairs of edge types in the argument `reverse_types`.
+
+    `whole` completes the name of an edge type.
+    """
+    pairs = []
+    for pair in given.items() if isinstance(given, Mapping) else given:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(map(_is_edge_type, pair)):
+            raise ValueError(f"`reverse_types` has {_shown(pair)}: give pairs of edge types, each of them source, relation and destination")
+        names = [whole(tuple(name)) for name in pair]
+        for name in names:
+            if name not in edge_types:
+                raise ValueError(f"`reverse_types`: there is no edge type {name}, only {', '.join(map(str, edge_types))}")
+        one, other = names
+        if (one[0], one[-1]) != (other[-1], other[0]):
+            raise ValueError(f"`reverse_types`: {one} and {other} do not join the same node types in opposite directions")
+        pairs.append((edge_types.index(one), edge_types.index(other)))
+    return pairs
+
+
+def _is_edge_type(name: Any) -> bool:
+    return isinstance(name, (tuple, list)) and len(name) in (2, 3) and all(isinstance(part, str) for part in name)
 
 
 def check_output(output: str | None) -> str:

@@ -111,7 +111,7 @@ class Structure:
         if self.num_nodes != other.num_nodes or self.edges.keys() != other.edges.keys():
             return False
         for number, (ours, theirs) in enumerate(zip(self.edges.values(), other.edges.values())):
-            has_same_ends = np.array_equal(self._sources(number), other._sources(number))
+            has_same_ends = np.array_equal(self.sources(number), other.sources(number))
             if not (has_same_ends and torch.equal(ours.colptr, theirs.colptr) and _is_equal(ours.perm, theirs.perm)):
                 return False
         of_types = [(each.times.of_nodes or {}, each.times.of_edges or {}, each.weights) for each in (self, other)]
@@ -123,9 +123,10 @@ class Structure:
     @functools.cached_property
     def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The first edge of each destination and the source of each edge, by edge type."""
-        return [(edges.colptr.numpy(), self._sources(number)) for number, edges in enumerate(self.edges.values())]
+        return [(edges.colptr.numpy(), self.sources(number)) for number, edges in enumerate(self.edges.values())]
 
-    def _sources(self, edge_type: int) -> np.ndarray:
+    def sources(self, edge_type: int) -> np.ndarray:
+        """Return the source of each edge of a type, by its number."""
         if self.native is not None:
             return whole_edges(self.native, edge_type)["row"]
         row = list(self.edges.values())[edge_type].row

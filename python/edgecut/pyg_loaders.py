@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch_geometric.loader
-from torch_geometric.sampler import NumNeighbors
+from torch_geometric.sampler import EdgeSamplerInput, NumNeighbors
 
 from . import pyg_arguments
 from .arguments import whole_number
@@ -25,6 +25,9 @@ _OF_STORES = {
     "even_batches": "use `sampler=torch.utils.data.DistributedSampler(…)`, or give each process input nodes of its own",
     "edge_index": "batches of PyG's data have `e_id` without it",
 }
+
+# The most edges that are looked up in edge types of the opposite direction.
+_MAX_LOOKED_UP = 1000
 
 # Arguments of loaders that their samplers have, with their defaults.
 _OF_SAMPLERS = {
@@ -111,11 +114,12 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
         directed: bool = True,
         *,
         exclude_seed_edges: bool | None = None,
+        reverse_types: Any = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         graph = as_graph(data, is_sorted)
-        own = {"exclude_seed_edges": exclude_seed_edges, **_own_arguments(kwargs)}
+        own = {"exclude_seed_edges": exclude_seed_edges, "reverse_types": reverse_types, **_own_arguments(kwargs)}
         neighbor_sampler = _sampler(graph, num_neighbors, locals(), **own)
         more = loader_arguments(type(self).__name__, kwargs, seed)
         if more.get("input_id") is not None:
@@ -141,6 +145,20 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
         inputs = self.input_data
         for name, values in (("edge_label", edge_label), ("edge_label_time", inputs.time), ("input_id", inputs.input_id)):
             pyg_arguments.check_length(name, values, len(inputs.row), "edges")
+        if reverse_types is None and isinstance(self.link_sampler, NeighborSampler):
+            _warn_of_reverses(self.link_sampler, inputs)
+
+
+def _warn_of_reverses(sampler: NeighborSampler, edges: EdgeSamplerInput) -> None:
+    """Warn of edge types that seem to hold the reverses of the edges to predict."""
+    name = edges.input_type
+    for key in sampler.undeclared_reverses(name, edges.row[:_MAX_LOOKED_UP].cpu(), edges.col[:_MAX_LOOKED_UP].cpu()):
+        warnings.warn(
+            f"`exclude_seed_edges`: the reverses of most edges of {name} are edges of {key}: if that type holds the reverse edges, "
+            f"messages over it tell which edges exist: pass `reverse_types=[({name}, {key})]`, or `reverse_types=[]` if it holds "
+            "other edges",
+            stacklevel=4,
+        )
 
 
 def _sampler(graph: PygGraph, num_neighbors: Any, arguments: Mapping[str, Any], **more: Any) -> Any:

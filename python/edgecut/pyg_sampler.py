@@ -25,7 +25,7 @@ from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
 
 from . import _edgecut, arguments
 from .batch_keys import current_key
-from .neighborhood import Neighborhood, induced
+from .neighborhood import Neighborhood, induced, ranges
 from .pyg_arguments import whole_edge_type
 from .pyg_data import PygGraph, Structure, as_graph, integers
 
@@ -127,8 +127,10 @@ class NeighborSampler(GraphSampler):
         The number of neighbors per hop; -1 for all.
     exclude_seed_edges : bool, default False
         Let no message flow over the edges that :meth:`sample_from_edges` gets and their reverses: edges of the same type,
-        and edges of the type ``rev_X`` for a type ``X``. With disjoint neighborhoods, an edge is excluded from the
+        edges of the type ``rev_X`` for a type ``X``, and edges of the types in ``reverse_types``. With disjoint neighborhoods, an edge is excluded from the
         neighborhoods of its own ends and negatives only.
+    reverse_types : list of pairs of edge types, optional
+        Edge types that are each other's reverse, besides those that their names tell.
     sampler, batch_dependency
         As for :class:`edgecut.NeighborLoader`.
 
@@ -148,6 +150,7 @@ class NeighborSampler(GraphSampler):
         is_sorted: bool = False,
         *,
         exclude_seed_edges: bool | None = False,
+        reverse_types: Any = None,
         sampler: str = "neighbor",
         batch_dependency: int | None = None,
     ) -> None:
@@ -159,6 +162,9 @@ class NeighborSampler(GraphSampler):
         if self.is_temporal and self.subgraph_type == SubgraphType.induced:
             raise ValueError("`subgraph_type='induced'` has edges of any time, so it excludes `time_attr`")
         self.exclude_seed_edges = bool(exclude_seed_edges)
+        types = self.graph.edge_types
+        pairs = arguments.reverse_pairs(reverse_types or [], types, self._whole_edge_type)
+        self.reverse_types = [(types[one], types[other]) for one, other in pairs]
         self.num_neighbors = num_neighbors if isinstance(num_neighbors, NumNeighbors) else NumNeighbors(num_neighbors)
         if batch_dependency is not None:
             batch_dependency = arguments.whole_number(batch_dependency, "batch_dependency", least=1)
@@ -173,6 +179,9 @@ class NeighborSampler(GraphSampler):
             "temporal_strategy": temporal_strategy,
         }
         self._native = _edgecut.Sampler(self.graph.native(self._structure), self._settings)
+
+    def _whole_edge_type(self, name: tuple[str, ...]) -> tuple[str, ...]:
+        return whole_edge_type(self.graph, name, "reverse_types")
 
     def _fan_outs(self) -> dict[str, Any]:
         graph = self.graph
@@ -278,11 +287,34 @@ class NeighborSampler(GraphSampler):
         relation = name[1]
         reverse = relation[4:] if relation.startswith("rev_") else f"rev_{relation}"
         found = [(name[-1], reverse, name[0])]
+        for one, other in self.reverse_types:
+            found += [other] * (name == one) + [one] * (name == other)
         back = [key for key in self.graph.edge_types if (key[0], key[-1]) == (name[-1], name[0])]
         is_bidirectional = self.subgraph_type == SubgraphType.bidirectional and name in self.graph.edge_types
         if is_bidirectional and len(back) == 1:
             # PyG adds the reverses of these edges, whatever their name.
             found += back
+        return found
+
+    def undeclared_reverses(self, name: Any, src: Tensor, dst: Tensor) -> list[Any]:
+        """Return the edge types with the reverses of at least half of some edges of a type, besides the known ones."""
+        if name is None or not self.exclude_seed_edges or len(src) == 0:
+            return []
+        sources, destinations = src.numpy(), dst.numpy()
+        times = self._structure.times.of_edges or {}
+        known = {name, *self._reverse_types(name)}
+        found = []
+        for number, key in enumerate(self.graph.edge_types):
+            # Two nodes may meet again, at another time.
+            if key in known or (key[0], key[-1]) != (name[-1], name[0]) or {name, key} <= times.keys():
+                continue
+            starts = self._structure.edges[key].colptr.numpy()
+            counts = starts[sources + 1] - starts[sources]
+            neighbors = self._structure.sources(number)[ranges(starts[sources], counts)]
+            is_reverse = neighbors == np.repeat(destinations, counts)
+            num_found = len(np.unique(np.repeat(np.arange(len(sources)), counts)[is_reverse]))
+            if 2 * num_found >= len(sources):
+                found.append(key)
         return found
 
     def __setstate__(self, state: dict[str, Any]) -> None:

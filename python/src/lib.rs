@@ -17,6 +17,7 @@ mod job;
 mod links;
 mod loader;
 mod partition;
+mod reverses;
 mod sampler;
 mod seeds;
 mod signals;

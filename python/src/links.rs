@@ -2,10 +2,11 @@
 
 use crate::errors::invalid;
 use crate::graph::OpenGraph;
+use crate::reverses::{MAX_EDGES, undeclared_reverses};
 use crate::seeds::{global_ids, not_made, original_ids, split_named};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
-    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, NegativeDistribution, NegativeSampling,
+    DistLinkNeighborLoader, EdgeRelations, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, NegativeDistribution, NegativeSampling,
     SeedEdge, SharedSettings,
 };
 use edgecut_dist_sampler::DistNeighborSampler;
@@ -36,6 +37,9 @@ pub(crate) struct LinkSettings<'py> {
     #[serde(rename = "amount")]
     num_negatives: usize,
     exclude_seed_edges: bool,
+    /// The numbers of edge types that are each other's reverse. Without them, other types are searched for reverses.
+    #[serde(skip)]
+    reverse_types: Option<Vec<(u16, u16)>>,
 }
 
 /// The edges, and the rule of their negatives.
@@ -46,6 +50,8 @@ pub(crate) struct LinkSeeds {
     times: Option<Vec<i64>>,
     split: Split,
     config: LinkConfig,
+    /// True to look for edge types that hold reverses although nothing declares them.
+    searches_reverses: bool,
 }
 
 impl LinkSettings<'_> {
@@ -58,6 +64,9 @@ impl LinkSettings<'_> {
         let mut settings = settings.with_fields(self);
         if let Some(edges) = meta.edge_types.get(usize::from(self.edge_type)) {
             settings = settings.with("edge_type", [&edges.src_type, &edges.relation, &edges.dst_type]);
+        }
+        if let Some(pairs) = &self.reverse_types {
+            settings = settings.with("reverse_types", pairs);
         }
         if let (Some(src), Some(dst)) = (&self.src, &self.dst) {
             let [src, dst] = [src.as_array(), dst.as_array()];
@@ -102,28 +111,32 @@ impl LinkSettings<'_> {
         let config = LinkConfig {
             negatives,
             exclude_seed_edges: self.exclude_seed_edges,
-            reverse_types: Vec::new(),
+            reverse_types: self.reverse_types.iter().flatten().map(|&(a, b)| (EdgeTypeId(a), EdgeTypeId(b))).collect(),
             weights: false,
             given_negatives: Default::default(),
         };
-        Ok(LinkSeeds { edge_type, ends, given, times, split, config })
+        let searches_reverses = self.exclude_seed_edges && self.reverse_types.is_none();
+        Ok(LinkSeeds { edge_type, ends, given, times, split, config, searches_reverses })
     }
 }
 
 impl LinkSeeds {
-    /// Makes a loader. All ranks must call this.
+    /// Makes a loader, and returns its warnings. All ranks must call this.
     pub(crate) fn loader(
         self,
         graph: &OpenGraph,
         sampler: Arc<DistNeighborSampler>,
         config: LoaderConfig,
         world: &mut ProcessGroup,
-    ) -> PyResult<DistLinkNeighborLoader> {
+    ) -> PyResult<(DistLinkNeighborLoader, Vec<String>)> {
         let edge_type = self.edge_type;
+        let mut listed = None;
         let seeds = match self.given {
             Some([src, dst]) => {
                 let src = global_ids(graph, self.ends[0], &src, world)?;
                 let dst = global_ids(graph, self.ends[1], &dst, world)?;
+                let first = src.iter().copied().zip(dst.iter().copied()).take(MAX_EDGES);
+                listed = Some(first.collect::<Vec<(u32, u32)>>());
                 let time = |at: usize| self.times.as_ref().map(|times| times[at]);
                 let ends = src.into_iter().zip(dst).enumerate();
                 EdgeSeeds::Listed(
@@ -133,7 +146,15 @@ impl LinkSeeds {
             }
             None => EdgeSeeds::Split(self.split, vec![edge_type]),
         };
+        let relations = EdgeRelations::new(graph.node().part(), &self.config.reverse_types);
+        let cluster = graph.node().cluster();
+        let relations = relations.map_err(|error| not_made(cluster, error))?;
         let loader = DistLinkNeighborLoader::new(sampler, seeds, config, self.config, world);
-        loader.map_err(|error| not_made(graph.node().cluster(), error))
+        let loader = loader.map_err(|error| not_made(cluster, error))?;
+        let mut warnings = Vec::new();
+        if self.searches_reverses {
+            warnings = undeclared_reverses(graph, &relations, edge_type, self.split, listed.as_deref())?;
+        }
+        Ok((loader, warnings))
     }
 }

@@ -180,6 +180,8 @@ struct OpenLoader {
     loader: Arc<Source>,
     num_steps: usize,
     layout: Arc<Layout>,
+    /// Notes about the settings, for Python's warnings.
+    warnings: Vec<String>,
 }
 
 #[pymethods]
@@ -211,17 +213,27 @@ impl Loader {
         let make = move || {
             let world = &mut *graph.world();
             let sampler = new_sampler(&graph, sampler)?;
+            let mut warnings = Vec::new();
             let source = match seeds {
                 SourceSeeds::Nodes(seeds) => Source::Nodes(seeds.loader(&graph, sampler, config, world)?),
-                SourceSeeds::Links(seeds) => Source::Links(seeds.loader(&graph, sampler, config, world)?),
+                SourceSeeds::Links(seeds) => {
+                    let (loader, found) = seeds.loader(&graph, sampler, config, world)?;
+                    warnings = found;
+                    Source::Links(loader)
+                }
             };
             let num_steps = source.agree_on_steps(drop_last, &graph, world)?;
-            Ok::<_, PyErr>((Arc::new(source), num_steps))
+            Ok::<_, PyErr>((Arc::new(source), num_steps, warnings))
         };
         // The ranks agree on the number of steps, so this waits for them.
-        let (loader, num_steps) = interruptible(py, make)??;
+        let (loader, num_steps, warnings) = interruptible(py, make)??;
         let layout = Arc::new(layout);
-        Ok(Self(ForkGuard::new(OpenLoader { graph: opened.clone(), loader, num_steps, layout })))
+        Ok(Self(ForkGuard::new(OpenLoader { graph: opened.clone(), loader, num_steps, layout, warnings })))
+    }
+
+    /// Notes about the settings.
+    fn warnings(&self) -> PyResult<Vec<String>> {
+        Ok(self.0.get()?.warnings.clone())
     }
 
     /// The number of batches of each rank in an epoch, including empty ones after its last seeds.
@@ -231,7 +243,7 @@ impl Loader {
 
     /// Starts to make the batches of an epoch.
     fn epoch(&self, epoch: u64) -> PyResult<Batches> {
-        let OpenLoader { graph, loader, num_steps, layout } = &**self.0.get()?;
+        let OpenLoader { graph, loader, num_steps, layout, .. } = &**self.0.get()?;
         let loader = loader.clone();
         let layout = layout.clone();
         Batches::start(graph.node().cluster().clone(), *num_steps, move || loader.epoch(epoch, layout))

@@ -266,6 +266,7 @@ entries = {
     "Sampler": [lambda: _edgecut.Sampler(graph, of_sampler)],
     "Sampler.sample": [lambda: sampler.sample(seeds)],
     "Loader.epoch": [lambda: next(iter(loader)), lambda: list(links)],
+    "Loader.warnings": [loader._loader.warnings],
     "Loader": [lambda: edgecut.NeighborLoader(store, [3]), lambda: len(loader)],
     "Batches": [lambda: next(epoch), lambda: next(batches)],
     "GraphSet.open": [lambda: edgecut.open_graphs(path)],

@@ -1,5 +1,8 @@
 """Batches of edges, and what they must not tell."""
 
+import json
+import warnings
+
 import numpy as np
 import pytest
 from conftest import partition
@@ -224,3 +227,58 @@ def test_wrong_edges_are_value_errors(parts, typed_parts):
         ]:
             with pytest.raises(ValueError, match=why):
                 edgecut.LinkNeighborLoader(data, [5], **arguments)
+
+
+BUYS, SOLD = ("user", "buys", "item"), ("item", "sold", "user")
+
+
+@pytest.fixture(scope="module")
+def bought(tmp_path_factory):
+    """A folder with an edge type and its reverses, whose names do not tell this."""
+    folder = tmp_path_factory.mktemp("bought")
+    edges = np.unique(np.random.default_rng(4).integers(0, 40, (2, 300)), axis=1)
+    for name, ends in ((BUYS, edges), (SOLD, edges[::-1])):
+        (folder / "edges" / "__".join(name)).mkdir(parents=True)
+        np.save(folder / "edges" / "__".join(name) / "edge_index.npy", ends)
+    for name in ("user", "item"):
+        (folder / "nodes" / name).mkdir(parents=True)
+        np.save(folder / "nodes" / name / "num_nodes.npy", np.array(40))
+    return folder
+
+
+def seeds_over_reverses(loader):
+    """The number of seed edges over whose reverses messages flow."""
+    found = 0
+    for batch in loader:
+        users, items = (batch["n_id"][name] for name in ("user", "item"))
+        src, dst = batch["edge_label_index"][BUYS]
+        seeds = set(zip(users[src].tolist(), items[dst].tolist()))
+        src, dst = batch["edge_index"][SOLD]
+        found += len(seeds & set(zip(users[dst].tolist(), items[src].tolist())))
+    return found
+
+
+def test_reverses_that_no_name_tells_are_declared_or_warned_of(bought, tmp_path):
+    load = lambda store, edges=BUYS, **more: edgecut.LinkNeighborLoader(store, [-1], edges, batch_size=30, output="numpy", **more)
+    some = np.load(bought / "edges" / "__".join(BUYS) / "edge_index.npy")[:, :50]
+    with edgecut.open(bought) as store:
+        for edges in (BUYS, (BUYS, some)):
+            why = r"the reverse of (\d+) of \1 edges of user__buys__item is an edge of item__sold__user: .* `reverse_types`"
+            with pytest.warns(UserWarning, match=why) as warned:
+                loader = load(store, edges)
+            assert [warning.filename for warning in warned] == [__file__]
+            assert seeds_over_reverses(loader) > 0
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert seeds_over_reverses(load(store, edges, reverse_types=[])) > 0
+                for declared in ([(BUYS, SOLD)], {SOLD: ("user", "item")}):
+                    assert seeds_over_reverses(load(store, edges, reverse_types=declared)) == 0
+                load(store, edges, exclude_seed_edges=False)
+        with pytest.raises(ValueError, match="`reverse_types`: there is no edge type .*'sells'"):
+            load(store, reverse_types=[(BUYS, ("item", "sells", "user"))])
+    flags = ("--dataset-dir", bought, "--method", "random", "--reverse-types", "buys=sold")
+    parts = partition(tmp_path / "parts", "bought", 2, *flags)
+    assert json.loads((parts / "META.json").read_text())["provenance"]["reverse_types"] == [["buys", "sold"]]
+    with warnings.catch_warnings(), edgecut.open(parts) as store:
+        warnings.simplefilter("error")
+        assert seeds_over_reverses(load(store)) == 0

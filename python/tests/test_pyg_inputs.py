@@ -1,6 +1,7 @@
 """Arguments of loaders of PyG's data, in all the forms that programs give them, and wrong ones."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -323,7 +324,15 @@ def test_no_message_flows_over_seed_edges(subgraph_type, graph, negatives):
         reverses = []
     for disjoint in (False, True):
         loader = edgecut.LinkNeighborLoader(
-            data, [-1, 3], edges, exclude_seed_edges=True, subgraph_type=subgraph_type, batch_size=20, disjoint=disjoint, **negatives
+            data,
+            [-1, 3],
+            edges,
+            exclude_seed_edges=True,
+            reverse_types=[],
+            subgraph_type=subgraph_type,
+            batch_size=20,
+            disjoint=disjoint,
+            **negatives,
         )
         num_messages = 0
         for batch in loader:
@@ -338,6 +347,47 @@ def test_no_message_flows_over_seed_edges(subgraph_type, graph, negatives):
             for reverse in reverses:
                 assert not back & set(zip(*ends_of(batch, data, reverse)))
         assert num_messages > 0
+
+
+@pytest.mark.parametrize("subgraph_type", ["directional", "induced"])
+def test_no_message_flows_over_declared_reverses(subgraph_type):
+    data = random_hetero()
+    edges, reverse = ("author; x=1", "to", "paper"), ("paper", "from", "author; x=1")
+    del data["paper", "rev_to", "author; x=1"]
+    data[reverse].edge_index = data[edges].edge_index.flip(0)
+
+    def load(**more):
+        return edgecut.LinkNeighborLoader(
+            data, [-1], edges, exclude_seed_edges=True, batch_size=20, subgraph_type=subgraph_type, **more
+        )
+
+    with pytest.warns(UserWarning, match="the reverses of most edges of .*'to'.* are edges of .*'from'.*`reverse_types=") as warned:
+        load()
+    assert [warning.filename for warning in warned] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(reverse_types=[])
+        # Other types hold few reverses of these edges.
+        edgecut.LinkNeighborLoader(random_hetero(1), [-1], ("paper", "cites", "paper"), exclude_seed_edges=True)
+        for declared in ([(edges, reverse)], [(reverse, list(edges))], {edges: reverse}, [(("author; x=1", "paper"), reverse)]):
+            for batch in load(reverse_types=declared):
+                seeds = set(map(tuple, data[edges].edge_index[:, batch[edges].input_id].t().tolist()))
+                back = {(dst, src) for src, dst in ends_of(batch, data, reverse)[0]}
+                assert back and not seeds & back
+
+
+@pytest.mark.parametrize(
+    ("reverse_types", "why"),
+    [
+        ([(("paper", "cites", "paper"), ("author; x=1", "to", "paper"))], "do not join the same node types in opposite directions"),
+        ([(("paper", "cites", "paper"), ("paper", "likes", "paper"))], "there is no edge type .*'likes'"),
+        ((("paper", "cites", "paper"), ("paper", "cites", "paper")), "has .*: give pairs of edge types"),
+        (["cites"], "has 'cites'.*: give pairs of edge types"),
+    ],
+)
+def test_wrong_reverse_types_are_refused(reverse_types, why):
+    with pytest.raises(ValueError, match=f"`reverse_types`.*{why}"):
+        edgecut.LinkNeighborLoader(random_hetero(), [2], ("paper", "cites", "paper"), reverse_types=reverse_types)
 
 
 def stores_of(data):
