@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import distributed
-from ._edgecut import Graph, split_nodes
+from ._edgecut import EdgecutError, Graph, split_nodes
 from .arguments import array, checked, integers
 from .membership import Membership
 from .table_ids import TableIds
@@ -105,6 +105,8 @@ class Store(Membership):
         self._has_transforms: bool = meta.get("has_transforms", False)
         self._types_with_ids = {t["name"] for t in meta["node_types"] if t.get("has_id_map")}
         self._table_ids: dict[str, TableIds] = {}
+        # The checksums of the files of the parts. Servers do not tell them.
+        self._files: dict[str, Any] = meta["files"]
         self.name: str = meta["dataset"]
         self.num_parts: int = graph.num_parts
         self.node_types = [
@@ -215,7 +217,7 @@ class Store(Membership):
         ValueError
             If there is no such node type, pyarrow is missing, or the parts are on other machines.
         EdgecutError
-            If the ids of a part are missing or damaged.
+            If the ids of a part are missing or damaged, or if the parts have changed since they were opened.
 
         Examples
         --------
@@ -274,8 +276,19 @@ class Store(Membership):
         if nodes.name not in self._table_ids:
             if self._folder is None:
                 raise ValueError(f"the ids of {nodes.name} are in the parts, which servers hold: open the parts by `edgecut.open`")
+            self._check_folder(self._folder)
             self._table_ids[nodes.name] = TableIds(self._folder, nodes.name, nodes.num_nodes)
         return self._table_ids[nodes.name]
+
+    def _check_folder(self, folder: pathlib.Path) -> None:
+        """Check that a folder has the parts that were opened, before another file of it is read."""
+        path = folder / "META.json"
+        try:
+            files = json.loads(path.read_text())["files"]
+        except (OSError, ValueError, KeyError) as error:
+            raise EdgecutError(f"{path} cannot be read: open the parts again ({error})") from error
+        if files != self._files:
+            raise EdgecutError(f"the parts in {folder} have changed since they were opened, so their nodes may have other ids: open them again")
 
     @checked
     def class_names(self, name: str) -> list[str] | None:
@@ -296,6 +309,8 @@ class Store(Membership):
         ------
         ValueError
             If there is no such type.
+        EdgecutError
+            If the parts have changed since they were opened.
 
         Examples
         --------
@@ -311,6 +326,7 @@ class Store(Membership):
         transforms = self._folder / "transforms.json"
         if not transforms.exists():
             return None
+        self._check_folder(self._folder)
         saved = json.loads(transforms.read_text())["node_types" if of_type in node_types else "edge_types"].get(of_type, {})
         # The only label of a type has no name.
         if label != saved.get("label_name", label) and label:

@@ -106,6 +106,25 @@ def test_ids_that_are_missing_or_damaged_are_named(shop_parts, tmp_path):
         assert store.ids("shop").tolist() == SHOPS
 
 
+def test_ids_of_parts_that_were_replaced_are_an_error(shop_parts, tmp_path):
+    folder = tmp_path / "shop"
+    shutil.copytree(shop_parts.parent, folder)
+    with edgecut.open(folder / "parts") as store:
+        assert store.ids("shop").tolist() == SHOPS
+        rows = (folder / "customers.csv").read_text().splitlines()
+        (folder / "customers.csv").write_text("\n".join([rows[0], *rows[:0:-1]]) + "\n")
+        flags = ("--dataset", "shop", "--num-partitions", 2, "--output-dir", folder / "parts", "--method", "random", "--overwrite")
+        run("partition-graph", "--conf", folder / "graph.yaml", *flags, "--add-reverse-edges")
+        why = "the parts in .* have changed since they were opened, so their nodes may have other ids: open them again"
+        for read in (lambda: store.ids("customer"), lambda: store.lookup(["ü-07"], "customer"), lambda: store.class_names("customer")):
+            with pytest.raises(edgecut.EdgecutError, match=why):
+                read()
+        # The ids that were read before are still those of the open parts.
+        assert store.ids("shop").tolist() == SHOPS
+    with edgecut.open(folder / "parts") as store:
+        assert store.ids("customer").tolist() == CUSTOMERS[::-1]
+
+
 def test_ids_of_parts_on_servers_are_an_error(shop_parts):
     with Servers(shop_parts, 2) as servers, edgecut.connect(servers.addresses) as store:
         assert store.lookup([3], "day").tolist() == [3]
