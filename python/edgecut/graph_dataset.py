@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -123,6 +124,10 @@ class GraphDataset(Membership):
         [10, 10, 10, 10, 10]
         """
         return self._set.folds(num_folds, seed)
+
+    def _identity(self) -> str:
+        digest = hashlib.sha256(self.y.tobytes() + self.classes.tobytes()).hexdigest()
+        return f"{self!r} {self.num_features} {self.num_edge_features} {digest}"
 
     def __repr__(self) -> str:
         return f"GraphDataset({self.name!r}, num_graphs={len(self)}, num_nodes={self.num_nodes}, num_edges={self.num_edges})"

@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from ._edgecut import EdgecutError
+
 __all__ = ["Membership"]
 
 _Self = TypeVar("_Self", bound="Membership")
@@ -83,13 +85,17 @@ class Membership:
             _of_jobs.discard(self)
             self._native.abort(reason)
 
-    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+    def _identity(self) -> str:
+        """Return a text that other data of the same place does not have."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         if self.world_size > 1:
             raise TypeError(
                 f"a {type(self).__name__} of a job of several processes cannot be sent to another process: load batches in "
                 "the processes of the job, where `num_workers` of an Edgecut loader is a number of threads"
             )
-        return self._reopen, ()
+        return _reopened, (self._reopen, self._identity())
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -99,6 +105,17 @@ class Membership:
             self.close()
         else:
             self.abort(_text(error))
+
+
+def _reopened(reopen: Callable[[], Membership], identity: str) -> Membership:
+    """Open data in another process, where it must be the same."""
+    opened = reopen()
+    if opened._identity() == identity:
+        return opened
+    opened.abort("its data have changed")
+    raise EdgecutError(
+        f"the data of {opened!r} have changed since the process that has sent them opened them: open them again in that process"
+    )
 
 
 _memberships: weakref.WeakSet[Membership] = weakref.WeakSet()

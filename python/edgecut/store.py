@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -351,6 +352,9 @@ class Store(Membership):
         from .pyg_stores import EdgecutFeatureStore, EdgecutGraphStore
 
         return EdgecutFeatureStore(self), EdgecutGraphStore(self)
+
+    def _identity(self) -> str:
+        return hashlib.sha256(self._graph.meta().encode()).hexdigest()
 
     def __repr__(self) -> str:
         nodes = sum(t.num_nodes for t in self.node_types)

@@ -1,5 +1,6 @@
 """An opened graph as PyG's feature store and graph store."""
 
+import pickle
 import traceback
 import warnings
 
@@ -142,6 +143,20 @@ def test_notes_of_the_reader_of_a_dataset_are_warnings(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         edgecut.open(tmp_path, to_undirected=True).close()
+
+
+def test_other_processes_get_the_data_that_were_sent(tmp_path):
+    np.save(tmp_path / "edge_index.npy", np.array([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    np.save(tmp_path / "x.npy", np.ones((4, 2), np.float32))
+    with edgecut.open(tmp_path) as store, edgecut.fake_graphs(10) as graphs:
+        sent = pickle.dumps(store)
+        with pickle.loads(sent) as again:
+            assert repr(again) == repr(store)
+        with pickle.loads(pickle.dumps(graphs)) as again:
+            assert np.array_equal(again.y, graphs.y)
+        np.save(tmp_path / "x.npy", np.zeros((4, 2), np.float32))
+        with pytest.raises(edgecut.EdgecutError, match="have changed since the process that has sent them opened them"):
+            pickle.loads(sent)
 
 
 def test_a_warning_that_is_an_error_closes_the_store(tmp_path):
