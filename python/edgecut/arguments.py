@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["array", "check_output", "checked", "integers", "refuse_unknown", "reverse_pairs", "whole_number"]
+__all__ = ["array", "check_hops", "check_output", "checked", "integers", "refuse_unknown", "reverse_pairs", "whole_number"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -170,6 +170,16 @@ def reverse_pairs(
 
 def _is_edge_type(name: Any) -> bool:
     return isinstance(name, (tuple, list)) and len(name) in (2, 3) and all(isinstance(part, str) for part in name)
+
+
+def check_hops(edge_index: Any, num_edges: Sequence[int]) -> None:
+    """Check that the edges of a batch are those that its hops have sampled, and that no transform has added or removed any."""
+    found, expected = edge_index.shape[1], sum(num_edges)
+    if found != expected:
+        raise ValueError(
+            f"the batch has {found} edges, but its hops have sampled {expected}: leave out transforms that add or remove edges, or "
+            "call the layers without the numbers of sampled nodes and edges"
+        )
 
 
 def check_output(output: str | None) -> str:

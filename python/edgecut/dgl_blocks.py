@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .arguments import check_hops
+
 __all__ = ["to_dgl"]
 
 _OF_EDGES = ("edge_attr", "edge_weight", "edge_time", "e_id")
@@ -27,6 +29,8 @@ def to_dgl(batch: Any) -> tuple[Any, Any, list[Any]]:
 
     Raises
     ------
+    ValueError
+        If the batch has other edges than the hops have sampled, for example those of a transform.
     ImportError
         If DGL is not installed.
 
@@ -42,6 +46,8 @@ def to_dgl(batch: Any) -> tuple[Any, Any, list[Any]]:
     # A homogeneous graph has the only type of DGL's homogeneous graphs.
     nodes = {t: batch[t] for t in batch.node_types} if is_typed else {"_N": batch}
     edges = {t: batch[t] for t in batch.edge_types} if is_typed else {("_N", "_E", "_N"): batch}
+    for of_type in edges.values():
+        check_hops(of_type.edge_index, of_type.num_sampled_edges)
     num_layers = max(len(of_type.num_sampled_edges) for of_type in edges.values())
     within = lambda hops: {t: sum(of_type.num_sampled_nodes[: hops + 1]) for t, of_type in nodes.items()}
     blocks = []

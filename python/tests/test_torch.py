@@ -460,6 +460,23 @@ def test_blocks_give_the_outputs_and_gradients_of_the_whole_batch(graph, aggrega
         torch.testing.assert_close(torch.autograd.grad(x.square().sum(), list(model.parameters())), gradients)
 
 
+def test_edges_that_no_hop_has_sampled_are_refused(graph):
+    """Blocks would leave out the edges of a transform, which come last."""
+    batch = next(iter(edgecut.NeighborLoader(edgecut.open(graph), [4, 3], "train", batch_size=20)))
+    sampled, loops = batch.edge_index, torch.arange(20).repeat(2, 1)
+    batch.edge_index = torch.cat([sampled, loops], dim=1)
+    why = rf"the batch has {sampled.size(1) + 20} edges, but its hops have sampled {sampled.size(1)}: leave out transforms"
+    with pytest.raises(ValueError, match=why):
+        edgecut.torch.blocks(batch)
+    stack = {"kind": "gcn", "in_channels": 8, "hidden_channels": 6, "num_classes": 4, "num_layers": 2, "dropout": 0.0}
+    model = edgecut.torch.ConvStack({**stack, "input_dropout": 0.0, "normalize_features": False})
+    with pytest.raises(ValueError, match=why):
+        model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+    batch.edge_index = sampled.flip(1)
+    with pytest.raises(ValueError, match="`edge_index` is not ordered by destination"):
+        edgecut.torch.blocks(batch)[0].adj_t()
+
+
 class WithSigmoid(GraphSAGE):
     def forward(self, x, edge_index):
         return super().forward(x, edge_index).sigmoid()

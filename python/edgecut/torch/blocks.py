@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arguments import check_hops
+
 __all__ = ["Block", "blocks", "blocks_of"]
 
 
@@ -43,6 +45,8 @@ class Block:
         PyG's layers compute sums and means with it several times faster than with ``edge_index``. It needs PyTorch 2.
         """
         src, dst = self.edge_index
+        if (dst.diff() < 0).any():
+            raise ValueError("`edge_index` is not ordered by destination, as a loader returns it: leave the order of its edges as it is")
         counts = torch.bincount(dst, minlength=self.num_dst)
         rows = torch.cat([counts.new_zeros(1), counts.cumsum(dim=0)])
         ones = torch.ones(len(src), device=src.device)
@@ -63,12 +67,18 @@ def blocks(batch: Any) -> list[Block]:
     batch : Data
         A batch of a homogeneous graph from a loader.
 
+    Raises
+    ------
+    ValueError
+        If the batch has other edges than the hops have sampled, for example those of a transform.
+
     Examples
     --------
     >>> x = batch.x                                                     # doctest: +SKIP
     >>> for conv, block in zip(convs, edgecut.torch.blocks(batch)):     # doctest: +SKIP
     ...     x = conv((x, x[:block.num_dst]), block.adj_t()).relu()
     """
+    check_hops(batch.edge_index, batch.num_sampled_edges)
     return blocks_of(batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
 
 

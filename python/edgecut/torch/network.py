@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import GraphNorm, global_add_pool, global_max_pool, global_mean_pool
 
+from ..arguments import check_hops
 from ..store import Store
 from .blocks import Block, blocks_of
 from .convs import NamedTensors, make_gin, tensors_of, tensors_of_mlp
@@ -363,6 +364,7 @@ class ConvStack(Network):
         reads features, weights or times of edges needs ``edge_attr``, ``edge_weight``, or ``edge_age``, the time from each
         edge to the seed of its neighborhood.
         """
+        sampled = edge_index
         edge_index, values = self._edges(0, edge_index, edge_attr, edge_weight, edge_age)
         if num_sampled_nodes_per_hop is None or num_sampled_edges_per_hop is None:
             blocks = [Block(edge_index, len(x), len(x), **values)] * len(self.layers)
@@ -370,6 +372,7 @@ class ConvStack(Network):
             hops = len(num_sampled_edges_per_hop)
             raise ValueError(f"the batch has {hops} hops, but the model has {len(self.layers)} layers")
         else:
+            check_hops(sampled, num_sampled_edges_per_hop)
             blocks = blocks_of(edge_index, num_sampled_nodes_per_hop, num_sampled_edges_per_hop, **values)
         return self._outputs(self._encoded_features(x), [[block] for block in blocks])[0]
 
