@@ -2,10 +2,11 @@
 //! rows, and names that match nothing.
 
 use crate::table_files::{Folder, arrays, one_type, values_of_nodes, with};
-use arrow_array::types::Int16Type;
+use arrow_array::types::{Float64Type, Int16Type};
 use arrow_array::{
-    ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array, Int16Array,
-    Int64Array, StringArray, UInt8Array,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, DurationSecondArray,
+    FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, Int16Array, Int64Array, ListArray, NullArray, StringArray,
+    UInt8Array, new_null_array,
 };
 use edgecut_graph::Meta;
 use edgecut_testing::assert_has;
@@ -41,13 +42,14 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
     folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n").write("e.csv", "s,d\n7,8\n9,7\n");
     folder.with(&conf("csv")).made("csv", &[]);
     let expected = arrays(&folder.path("csv"));
-    let ids: [(&str, ArrayRef, ArrayRef); 5] = [
+    let ids: [(&str, ArrayRef, ArrayRef); 6] = [
         (
             "f64",
             Arc::new(Float64Array::from(vec![7.0, 8.0, 9.0])),
             Arc::new(Float64Array::from(vec![Some(7.0), Some(9.0)])),
         ),
         ("decimal", decimals(vec![7, 8, 9], 0), decimals(vec![7, 9], 0)),
+        ("digits", decimals(vec![70_000, 80_000, 90_000], 4), decimals(vec![700, 900], 2)),
         ("dictionary", dictionary(vec![7, 8, 9]), dictionary(vec![7, 9])),
         ("i16", Arc::new(Int16Array::from(vec![7, 8, 9])), Arc::new(Int8Array::from(vec![7, 9]))),
         ("mixed", Arc::new(Float32Array::from(vec![7.0, 8.0, 9.0])), Arc::new(StringArray::from(vec!["7", "9"]))),
@@ -77,22 +79,49 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
     folder.with(&conf("csv")).made("texts", &[]);
     assert!(arrays(&folder.path("texts")) == expected);
     // Ids that floats do not tell from each other, and other types, are refused with the line that converts them.
-    let refused: [(ArrayRef, &str); 3] = [
+    let bytes: Vec<&[u8]> = vec![b"a", b"b", b"c"];
+    let refused: [(ArrayRef, &str, &str); 5] = [
         (
             Arc::new(Float64Array::from(vec![1e16, 8.0, 9.0])),
             "its type is Float64, but ids are texts or whole numbers, and 1",
+            "astype(str)",
         ),
         (
             Arc::new(BooleanArray::from(vec![true, false, true])),
             "its type is Boolean, but ids are texts or whole numbers",
+            "astype(str)",
         ),
-        (decimals(vec![700, 800, 900], 2), "but ids are texts or whole numbers"),
+        (
+            decimals(vec![700, 850, 900], 2),
+            "row 2: column id: its type is Decimal128(38, 2), but ids are texts or whole numbers, and 8.50 is not a whole",
+            "astype(str)",
+        ),
+        (Arc::new(BinaryArray::from_vec(bytes.clone())), "its type is Binary, but ids", "str.decode(\"utf-8\")"),
+        (
+            Arc::new(FixedSizeBinaryArray::try_from_iter(bytes.into_iter()).unwrap()),
+            "its type is FixedSizeBinary(1), but ids",
+            "map(bytes.hex)",
+        ),
     ];
     folder.write("graph.json", conf("parquet"));
-    for (column, why) in refused {
-        let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 0, 1]));
-        parquet(&folder, "n.parquet", vec![("id", column), ("x", number.clone()), ("y", number)]);
-        assert_has(folder.fails(&[]), &[why, "table[column] = table[column].astype(str)"]);
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 0, 1]));
+    for (column, why, line) in refused {
+        parquet(&folder, "n.parquet", vec![("id", column), ("x", number.clone()), ("y", number.clone())]);
+        assert_has(folder.fails(&[]), &[why, &format!("table[column] = table[column].{line}")]);
+    }
+    // Features and classes of other types name the key that reads them, or the line that converts them.
+    let days: ArrayRef = Arc::new(Date32Array::from(vec![0, 1, 2]));
+    let half: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 0.5, 0.0]));
+    let spans: ArrayRef = Arc::new(DurationSecondArray::from(vec![1, 2, 3]));
+    let keys: ArrayRef = Arc::new(Int64Array::from(vec![7, 8, 9]));
+    for (x, y, why) in [
+        (&days, &number, "column x: its type is Date32, which holds no numbers; the transform {name: date} reads dates"),
+        (&spans, &number, "which holds no numbers. Convert the column, for example with pandas: table[column] = table[column].dt"),
+        (&number, &days, "column y: its type is Date32, which holds no whole numbers: classes are texts or whole numbers. Convert"),
+        (&number, &half, "row 2: column y: 0.5 is not a whole number; task_type: regression predicts numbers"),
+    ] {
+        parquet(&folder, "n.parquet", vec![("id", keys.clone()), ("x", x.clone()), ("y", y.clone())]);
+        assert_has(folder.fails(&[]), &[why]);
     }
     // Whole numbers that were written as floats are texts in CSV.
     folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n").write("e.csv", "s,d\n7.0,8\n");
@@ -100,6 +129,60 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
         folder.with(&conf("csv")).fails(&[]),
         &["there is no n with the id 7.0, but one with the id 7", "Int64"],
     );
+}
+
+/// Returns two lists of two numbers.
+fn lists() -> ArrayRef {
+    let rows = [0.0, 1.0].map(|first| Some(vec![Some(first), Some(1.0)]));
+    Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows))
+}
+
+fn texts(values: [&str; 2]) -> ArrayRef {
+    Arc::new(StringArray::from(values.to_vec()))
+}
+
+/// pandas and pyarrow write a column of missing values as one of no type, also if another file has values there.
+#[test]
+fn columns_without_any_value_have_missing_values() {
+    let folder = Folder::of(&[("e.csv", "s,d\na,b\nb,c\n")]);
+    let features = json!([
+        {"feature_col": "x", "impute": "mean", "indicator": true},
+        {"feature_col": "c", "transform": {"name": "to_categorical"}},
+        {"feature_col": "v", "impute": "none"},
+        {"feature_col": "t", "impute": "none", "transform": {"name": "date"}}
+    ]);
+    let label = json!([{"task_type": "classification", "label_col": "y", "split_pct": [1, 0, 0]}]);
+    let node = json!({"files": "n-*.parquet", "features": features, "labels": label});
+    folder.with(&one_type(&node, &json!({})));
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 3]));
+    let days: ArrayRef = Arc::new(Date32Array::from(vec![0, 10]));
+    let known = [("x", numbers), ("c", texts(["red", "blue"])), ("v", lists()), ("t", days)];
+    let classes: ArrayRef = Arc::new(Int64Array::from(vec![0, 1]));
+    for (name, of_label) in [("classes", classes), ("names", texts(["no", "yes"])), ("several", lists())] {
+        let mut expected = None;
+        for is_typed in [true, false] {
+            let mut first = vec![("id", texts(["a", "b"]))];
+            let mut second = vec![("id", texts(["c", "d"]))];
+            for (column, values) in known.iter().cloned().chain([("y", of_label.clone())]) {
+                let missing: ArrayRef =
+                    if is_typed { new_null_array(values.data_type(), 2) } else { Arc::new(NullArray::new(2)) };
+                first.push((column, missing));
+                second.push((column, values));
+            }
+            parquet(&folder, "n-0.parquet", first);
+            parquet(&folder, "n-1.parquet", second);
+            let out = format!("{name}-{is_typed}");
+            let (made, stderr) = folder.made(&out, &[]);
+            assert_eq!(made["node_types"][0]["split_sizes"], json!([2, 0, 0]), "{out}");
+            assert!(stderr.contains("nodes[0], column x: 2 of 4 values are missing (2 null)"), "{stderr}");
+            let found = arrays(&folder.path(&out));
+            assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{out}");
+        }
+        let rows = values_of_nodes::<f32>(&folder, &format!("{name}-false"), "features.npy");
+        let missing = [2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+        assert_eq!(rows[..2], [missing, missing], "{name}");
+        assert_eq!(rows[2], [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 10.0], "{name}");
+    }
 }
 
 /// Returns a configuration of edges with the given keys.

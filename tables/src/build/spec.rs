@@ -156,6 +156,8 @@ impl<'a> Spec<'a> {
                         has_unknown_targets = false;
                     }
                 }
+                // The label may have another form where it is known.
+                Some(LabelCells::Texts(texts)) if texts.null_count() == texts.len() => {}
                 _ => has_unknown_targets = false,
             }
             Ok(are_known(&self.widths) && !has_unknown_targets)
@@ -367,13 +369,21 @@ fn label_cells(
         bad.extend(wrong);
         return Ok((cells, bad));
     }
-    if are_numbers || is_nested {
+    // Other files of the table have lists.
+    let is_unknown_list = target_width.is_some_and(|width| width > 1) && array.null_count() == array.len();
+    if are_numbers || is_nested || is_unknown_list {
         return target_cells(array, label, target_width);
     }
     if is_text(array.data_type()) {
         return Ok((LabelCells::Texts(text_cells(array)?), Vec::new()));
     }
-    let (classes, mut bad) = whole_numbers(array, Some(-1))?;
+    let (classes, mut bad) = whole_numbers(array, Some(-1)).map_err(|why| {
+        format!(
+            "{why}: classes are texts or whole numbers. Convert the column, for example with pandas: table[column] = \
+             table[column].astype(str)"
+        )
+    })?;
+    bad.iter_mut().for_each(|cell| cell.why += "; task_type: regression predicts numbers");
     let wrong = classes.iter().enumerate().filter_map(|(row, &class)| Some(BadCell::new(row, why_no_class(class)?)));
     bad.extend(wrong);
     Ok((LabelCells::Whole(classes), bad))

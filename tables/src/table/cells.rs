@@ -86,8 +86,8 @@ pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, NoIds> {
         return Ok(cells);
     }
     // Whole decimals may have more digits than 64 bits.
-    if is_text(data_type) || is_whole_decimal(data_type) {
-        let texts = as_texts(array)?;
+    if is_text(data_type) || is_decimal(data_type) {
+        let texts = if is_text(data_type) { as_texts(array)? } else { whole_decimals(array)? };
         let numbers: Option<Vec<Option<i64>>> = texts.iter().map(optional_number).collect();
         return Ok(match numbers {
             Some(numbers) => IdCells::Numbers(numbers.into()),
@@ -98,11 +98,7 @@ pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, NoIds> {
         return whole_ids(array).map(IdCells::Numbers);
     }
     if !data_type.is_integer() {
-        let why = format!(
-            "its type is {data_type}, but ids are texts or whole numbers. Convert the column, for example with pandas: \
-             table[column] = table[column].astype(str)"
-        );
-        return Err(why.into());
+        return Err(why_no_ids(data_type, "").into());
     }
     let largest = (*data_type == DataType::UInt64)
         .then(|| array.as_primitive::<UInt64Type>().iter().flatten().max().unwrap_or(0));
@@ -141,12 +137,35 @@ pub(super) fn is_decimal(data_type: &DataType) -> bool {
     )
 }
 
-/// Returns true for decimals without digits after the point.
-fn is_whole_decimal(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Decimal32(_, 0) | DataType::Decimal64(_, 0) | DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0)
+/// Returns the error of a column that holds no ids, with the line that converts it.
+fn why_no_ids(data_type: &DataType, more: &str) -> String {
+    let texts = match data_type {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "str.decode(\"utf-8\")",
+        DataType::FixedSizeBinary(_) => "map(bytes.hex)",
+        _ => "astype(str)",
+    };
+    format!(
+        "its type is {data_type}, but ids are texts or whole numbers{more}. Convert the column, for example with pandas: \
+         table[column] = table[column].{texts}"
     )
+}
+
+/// Returns the texts of decimals that are whole numbers, such as the keys of databases whose numbers all have digits after the
+/// point.
+///
+/// # Errors
+/// Fails for a number with a fraction.
+fn whole_decimals(array: &ArrayRef) -> Result<StringArray, NoIds> {
+    let mut wholes = Vec::with_capacity(array.len());
+    for (row, text) in as_texts(array)?.iter().enumerate() {
+        let whole = text.and_then(number_form);
+        if whole.as_ref().is_some_and(|whole| whole.contains('.')) {
+            let more = format!(", and {} is not a whole number", text.unwrap_or_default());
+            return Err(NoIds { row: Some(row), why: why_no_ids(array.data_type(), &more) });
+        }
+        wholes.push(whole);
+    }
+    Ok(wholes.into())
 }
 
 /// Converts floats that are whole numbers, such as keys that pandas has read from a column with empty fields.
@@ -160,12 +179,7 @@ fn whole_ids(array: &ArrayRef) -> Result<Int64Array, NoIds> {
         match float.map(whole_float).transpose() {
             Ok(number) => numbers.push(number),
             Err(why) => {
-                let why = format!(
-                    "its type is {}, but ids are texts or whole numbers, and {why}. Convert the column, for example with \
-                     pandas: table[column] = table[column].astype(str)",
-                    array.data_type()
-                );
-                return Err(NoIds { row: Some(row), why });
+                return Err(NoIds { row: Some(row), why: why_no_ids(array.data_type(), &format!(", and {why}")) });
             }
         }
     }

@@ -243,9 +243,23 @@ fn reader_of(text: &str, text_reader: &'static str) -> &'static str {
 
 fn as_floats(array: &ArrayRef) -> Result<ArrayRef, String> {
     let data_type = array.data_type();
-    if !(data_type.is_numeric() || *data_type == DataType::Boolean) {
-        let reader = if data_type.is_temporal() { "; the transform {name: date} reads dates and times" } else { "" };
-        return Err(format!("its type is {data_type}, which holds no numbers{reader}"));
+    // Lists without any number have entries of no type.
+    if !(data_type.is_numeric() || data_type.is_null() || *data_type == DataType::Boolean) {
+        return Err(format!("its type is {data_type}, which holds no numbers{}", remedy_of_type(data_type)));
     }
     cast_to(array, &DataType::Float64)
+}
+
+/// Returns the end of an error about a type that holds no numbers: the key that reads it, or the line that converts it.
+fn remedy_of_type(data_type: &DataType) -> String {
+    let numbers = match data_type {
+        DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => {
+            return "; the transform {name: date} reads dates and times".into();
+        }
+        DataType::Duration(_) => "dt.total_seconds()",
+        DataType::Time32(_) | DataType::Time64(_) => "map(lambda time: time.hour + time.minute / 60)",
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "astype(float)",
+        _ => return String::new(),
+    };
+    format!(". Convert the column, for example with pandas: table[column] = table[column].{numbers}")
 }

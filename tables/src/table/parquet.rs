@@ -148,14 +148,14 @@ impl ParquetRows {
     /// Returns the next rows, with the columns in the requested order.
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, TableError> {
         let Some(batch) = self.reader.next() else { return Ok(None) };
-        let batch = batch.and_then(|batch| with_plain_numbers(&batch.project(&self.order)?));
+        let batch = batch.and_then(|batch| with_plain_values(&batch.project(&self.order)?));
         batch.map(Some).map_err(|error| TableError::table(&self.path, error))
     }
 }
 
 /// Returns a batch with plain columns in place of dictionaries of other values than texts, such as pandas' categories of
-/// numbers.
-fn with_plain_numbers(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+/// numbers, and of columns without any value.
+fn with_plain_values(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let mut columns = Vec::with_capacity(batch.num_columns());
     let mut fields = Vec::with_capacity(batch.num_columns());
     let mut has_others = false;
@@ -164,6 +164,11 @@ fn with_plain_numbers(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
             DataType::Dictionary(_, values) if !values.is_string() => {
                 has_others = true;
                 cast(column, values)?
+            }
+            // Python's libraries write this type if all values are missing. The column may have texts or numbers in other files.
+            DataType::Null => {
+                has_others = true;
+                cast(column, &DataType::Utf8)?
             }
             _ => column.clone(),
         };
