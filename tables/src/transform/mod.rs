@@ -7,6 +7,8 @@ mod exact_sum;
 mod feature;
 mod given;
 mod impute;
+#[cfg(test)]
+mod imputed_transforms;
 mod kind;
 mod kinds;
 mod rows;
