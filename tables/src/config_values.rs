@@ -1,6 +1,6 @@
 //! Access to the values of a configuration, with the path of each value for errors.
 
-use edgecut_settings::suggestion;
+use edgecut_settings::{listed, suggestion};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
@@ -104,6 +104,12 @@ impl<'a> Item<'a> {
             (Value::Number(_) | Value::Bool(_), _) => Ok(self.value.to_string()),
             _ => self.expected("a text"),
         }
+    }
+
+    /// Returns the error of a text that is none of the known words, with the word that is probably meant.
+    pub(crate) fn not_one_of<T>(&self, text: &str, known: &[&str]) -> Result<T, String> {
+        let hint = suggestion(text, known.iter().copied());
+        self.wrong(format!("{text:?} is not one of {}{hint}", listed(known, "and")))
     }
 
     /// Returns the texts of a list, or a text as the only one.

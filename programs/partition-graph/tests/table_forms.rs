@@ -12,6 +12,7 @@ use edgecut_graph::Meta;
 use edgecut_testing::assert_has;
 use parquet::basic::Compression;
 use serde_json::{Value, json};
+use std::process::Command;
 use std::sync::Arc;
 
 fn parquet(folder: &Folder, name: &str, columns: Vec<(&str, ArrayRef)>) {
@@ -325,6 +326,30 @@ fn names_that_match_nothing_are_compared_with_near_ones() {
         ("items.csv", "item.csv", "item.csv (did you mean items.csv?)"),
     ] {
         assert_has(folder.with(&conf.to_string().replace(from, to)).fails(&[]), &[why]);
+    }
+    // Values of keys, and files of a configuration in the working directory.
+    for (keys, why) in [
+        (json!({"impute": "medain"}), "impute: \"medain\" is not one of mean, median, most_frequent, constant and none (did you mean median?)"),
+        (json!({"fit_on": "tran"}), "fit_on: \"tran\" is not one of all and train (did you mean train?)"),
+        (json!({"transform": {"name": "hash_ngrams", "buckets": 9, "of": "leters"}}), "of: \"leters\" is not one of words and letters (did you mean letters?)"),
+        (json!({"transform": {"name": "date", "outputs": "ages"}}), "(did you mean age?)"),
+    ] {
+        let feature = with(json!({"feature_col": "id"}), &keys);
+        let nodes = json!({"features": [feature]});
+        assert_has(folder.with(&one_type(&nodes, &json!({}))).fails(&[]), &[why]);
+    }
+    let held_out = json!({"time_col": "day", "labels": [{"task_type": "link_prediction", "split_by": "dya"}]});
+    let why = "edges are held out by their time_col: set time_col to dya (did you mean day?)";
+    assert_has(folder.with(&one_type(&json!({}), &held_out)).fails(&[]), &[why]);
+    folder.write("tables/part-0.csv", "id\na\n");
+    for (files, near) in [("tabels", "tables"), ("tabels/*.csv", "tables/*.csv"), ("item.csv", "items.csv")] {
+        folder.with(&one_type(&json!({"files": files}), &json!({})));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
+        command.args(["--conf", "graph.json", "--dataset", "graph", "--num-partitions", "1", "--output-dir", "failed"]);
+        command.current_dir(folder.path(""));
+        let error = String::from_utf8(command.output().unwrap().stderr).unwrap();
+        let why = format!("nodes[0].files: there is no file {files} (did you mean {near}?)");
+        assert!(error.contains(&why), "{error}");
     }
 }
 

@@ -140,7 +140,7 @@ impl Feature {
                     unsupported.push(format!("{}.out_dtype: {other}, as features are float32 or float16", item.path));
                     false
                 }
-                other => return dtype.wrong(format!("{other:?} is not one of float16, float32, float64 and int8")),
+                other => return dtype.not_one_of(other, &["float16", "float32", "float64", "int8"]),
             },
         };
         let impute = read_impute(&object, &transform)?;
@@ -150,7 +150,7 @@ impl Feature {
             Some(rows) => match rows.text()?.as_str() {
                 "all" => Some(FitRows::All),
                 "train" => Some(FitRows::Training),
-                other => return rows.wrong(format!("{other:?} is not one of all and train")),
+                other => return rows.not_one_of(other, &["all", "train"]),
             },
         };
         let is_fitted = transform.is_fitted() || impute.as_ref().is_some_and(Impute::is_fitted);
@@ -214,7 +214,6 @@ fn read_transform(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<T
 
 /// Reads the keys `impute`, `fill_value` and `indicator`.
 fn read_impute(object: &Object, transform: &Transform) -> Result<Option<Impute>, String> {
-    const NAMES: &str = "mean, median, most_frequent, constant and none";
     let Some(item) = object.get("impute") else {
         if let Some(item) = object.get("fill_value") {
             return item.wrong("it is the value of impute: constant, which is not set");
@@ -241,7 +240,7 @@ fn read_impute(object: &Object, transform: &Transform) -> Result<Option<Impute>,
         ("median", _, None) => Strategy::Median,
         ("most_frequent", _, None) => Strategy::MostFrequent,
         ("none", _, None) => Strategy::Zeros,
-        _ => return item.wrong(format!("{name:?} is not one of {NAMES}")),
+        _ => return item.not_one_of(&name, Strategy::NAMES),
     };
     Ok(Some(Impute { strategy, has_indicator: object.flag("indicator")? }))
 }

@@ -173,7 +173,10 @@ impl EdgeTable {
         if let Some(SplitRule::Shares { by: SplitBy::Time(column), .. }) = held_out.map(|label| &label.split)
             && time_col.as_ref().is_none_or(|time| time.name != column.name)
         {
-            return item.wrong(format!("edges are held out by their time_col: set time_col to {}", column.name));
+            let known = time_col.iter().map(|time| time.name.as_str());
+            let hint = suggestion(&column.name, known);
+            let why = format!("edges are held out by their time_col: set time_col to {}{hint}", column.name);
+            return item.wrong(why);
         }
         source.add_missing_values(&features, label.as_slice());
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use super::{Format, Source};
 use crate::TableError;
-use edgecut_settings::suggestion;
+use edgecut_graph::near_path;
 use std::cmp::Ordering;
 use std::path::{Component, Path, PathBuf};
 
@@ -61,7 +61,7 @@ fn files(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<FoundFile>, T
         }
         if matched.is_empty() {
             let candidates = folders.map(|folder| folder.join(pattern));
-            let hint = candidates.iter().find_map(|path| near_file(path)).unwrap_or_default();
+            let hint = folders.iter().find_map(|folder| near_file(folder, pattern)).unwrap_or_default();
             let [beside, working] = candidates.map(|path| path.display().to_string());
             let places = if beside == working { beside } else { format!("{beside} or {working}") };
             return Err(TableError::file(conf, format!("{at}.files: there is no file {places}{hint}")));
@@ -75,12 +75,14 @@ fn files(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<FoundFile>, T
     Ok(found)
 }
 
-/// Returns the end of an error about a file that does not exist, if its folder has one of a near name.
-fn near_file(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_str()?;
-    let entries = std::fs::read_dir(path.parent()?).ok()?;
-    let names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    Some(suggestion(name, names.iter().map(String::as_str))).filter(|hint| !hint.is_empty())
+/// Returns the end of an error about files that do not exist in `folder`, if there are files or folders of near names.
+fn near_file(folder: &Path, pattern: &str) -> Option<String> {
+    // A wildcard and what comes after it are not names of files.
+    let fixed: PathBuf = Path::new(pattern).components().take_while(|part| !has_wildcard(part)).collect();
+    let near = near_path(&folder.join(&fixed))?;
+    let rest = Path::new(pattern).strip_prefix(&fixed).ok()?;
+    let near: PathBuf = near.strip_prefix(folder).unwrap_or(&near).components().chain(rest.components()).collect();
+    Some(format!(" (did you mean {}?)", near.display()))
 }
 
 /// Returns the files of one path or pattern, which starts at `folder`.

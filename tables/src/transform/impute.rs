@@ -45,6 +45,9 @@ pub(crate) struct FittedImpute {
 }
 
 impl Strategy {
+    /// The names of all rules.
+    pub(crate) const NAMES: &'static [&'static str] = &["mean", "median", "most_frequent", "constant", "none"];
+
     /// Returns the name in configurations.
     fn name(&self) -> &'static str {
         match self {

@@ -5,7 +5,6 @@ use crate::table::{TimeForm, seconds_of_text};
 use crate::transform::kind::{Fit, FittedKind, Input, Kind, Row};
 use crate::transform::statistics::{Moments, PerNumber, Range};
 use chrono::{DateTime, Datelike, Timelike};
-use edgecut_settings::suggestion;
 use serde::{Deserialize, Serialize};
 
 /// Features of times.
@@ -155,8 +154,7 @@ fn named<T: Copy>(object: &Object, key: &str, name: &str, list: &[(&str, T)]) ->
         return Ok(*value);
     }
     let names: Vec<&str> = list.iter().map(|(name, _)| *name).collect();
-    let hint = suggestion(name, names.iter().copied());
-    object.required(key)?.wrong(format!("{name:?} is not one of {}{hint}", names.join(", ")))
+    object.required(key)?.not_one_of(name, &names)
 }
 
 impl Kind for Date {

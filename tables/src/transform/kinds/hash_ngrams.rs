@@ -39,7 +39,7 @@ impl Kind for HashNgrams {
         let of = match object.text("of")?.as_deref() {
             None | Some("words") => Unit::Words,
             Some("letters") => Unit::Letters,
-            Some(_) => return object.required("of")?.wrong("expected words or letters"),
+            Some(other) => return object.required("of")?.not_one_of(other, &["words", "letters"]),
         };
         let ngrams = match (object.get("ngrams"), of) {
             (Some(item), _) => {
