@@ -21,6 +21,7 @@ mod table_features;
 mod table_files;
 mod table_forms;
 mod table_labels;
+mod table_names;
 mod table_splits;
 mod table_transforms;
 mod table_values;

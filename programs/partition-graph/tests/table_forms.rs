@@ -1,5 +1,5 @@
-//! Types and forms of tables as companies have them: keys of all types, partitions, files in a wrong order, relations without
-//! rows, and names that match nothing.
+//! Types and forms of tables as companies have them: keys of all types, partitions, files in a wrong order, and relations without
+//! rows.
 
 use crate::table_files::{Folder, arrays, one_type, values_of_nodes, with};
 use arrow_array::types::{Float64Type, Int16Type};
@@ -8,11 +8,9 @@ use arrow_array::{
     FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, Int16Array, Int64Array, ListArray, NullArray, StringArray,
     UInt8Array, new_null_array,
 };
-use edgecut_graph::Meta;
 use edgecut_testing::assert_has;
 use parquet::basic::Compression;
 use serde_json::{Value, json};
-use std::process::Command;
 use std::sync::Arc;
 
 fn parquet(folder: &Folder, name: &str, columns: Vec<(&str, ArrayRef)>) {
@@ -187,7 +185,7 @@ fn columns_without_any_value_have_missing_values() {
 }
 
 /// Returns a configuration of edges with the given keys.
-fn edges(more: &Value) -> Value {
+pub(crate) fn edges(more: &Value) -> Value {
     with(json!({"relation": ["n", "to", "n"], "files": "e", "source_id_col": "s", "dest_id_col": "d"}), more)
 }
 
@@ -307,50 +305,6 @@ fn files_of_row_numbers_in_a_wrong_order_are_named() {
     assert_eq!(values_of_nodes::<f32>(&folder, "rows", "features.npy"), [[0.0], [1.0], [10.0], [2.0]]);
     let (_, stderr) = folder.with(&node(json!({"node_id_col": "id"}))).made("ids", &[]);
     assert!(!stderr.contains("is read before"), "{stderr}");
-}
-
-#[test]
-fn names_that_match_nothing_are_compared_with_near_ones() {
-    let folder = Folder::of(&[("items.csv", "id\na\nb\n"), ("e.csv", "s,d\na,b\n")]);
-    let nodes = json!([{"node_type": "item", "node_id_col": "id", "files": "items.csv"}]);
-    let relation = json!(["item", "to", "itm"]);
-    let conf = json!({"nodes": nodes, "edges": [edges(&json!({"files": "e.csv", "relation": relation}))]});
-    let (_, stderr) = folder.with(&conf).made("out", &[]);
-    let why = "warning: edges[0].relation: the node type itm has no table, so it has the ids that edges name; did you mean item?";
-    assert!(stderr.contains(why), "{stderr}");
-    assert_eq!(Meta::read(&folder.path("out")).unwrap().node_types.len(), 2);
-    for (from, to, why) in [
-        ("node_id_col", "node_id", "nodes[0].node_id: unknown key (did you mean node_id_col?)"),
-        ("source_id_col", "src_id_col", "edges[0].src_id_col: unknown key (did you mean source_id_col?)"),
-        ("\"s\"", "\"S\"", "e.csv: it has no column S (did you mean s?)"),
-        ("items.csv", "item.csv", "item.csv (did you mean items.csv?)"),
-    ] {
-        assert_has(folder.with(&conf.to_string().replace(from, to)).fails(&[]), &[why]);
-    }
-    // Values of keys, and files of a configuration in the working directory.
-    for (keys, why) in [
-        (json!({"impute": "medain"}), "impute: \"medain\" is not one of mean, median, most_frequent, constant and none (did you mean median?)"),
-        (json!({"fit_on": "tran"}), "fit_on: \"tran\" is not one of all and train (did you mean train?)"),
-        (json!({"transform": {"name": "hash_ngrams", "buckets": 9, "of": "leters"}}), "of: \"leters\" is not one of words and letters (did you mean letters?)"),
-        (json!({"transform": {"name": "date", "outputs": "ages"}}), "(did you mean age?)"),
-    ] {
-        let feature = with(json!({"feature_col": "id"}), &keys);
-        let nodes = json!({"features": [feature]});
-        assert_has(folder.with(&one_type(&nodes, &json!({}))).fails(&[]), &[why]);
-    }
-    let held_out = json!({"time_col": "day", "labels": [{"task_type": "link_prediction", "split_by": "dya"}]});
-    let why = "edges are held out by their time_col: set time_col to dya (did you mean day?)";
-    assert_has(folder.with(&one_type(&json!({}), &held_out)).fails(&[]), &[why]);
-    folder.write("tables/part-0.csv", "id\na\n");
-    for (files, near) in [("tabels", "tables"), ("tabels/*.csv", "tables/*.csv"), ("item.csv", "items.csv")] {
-        folder.with(&one_type(&json!({"files": files}), &json!({})));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
-        command.args(["--conf", "graph.json", "--dataset", "graph", "--num-partitions", "1", "--output-dir", "failed"]);
-        command.current_dir(folder.path(""));
-        let error = String::from_utf8(command.output().unwrap().stderr).unwrap();
-        let why = format!("nodes[0].files: there is no file {files} (did you mean {near}?)");
-        assert!(error.contains(&why), "{error}");
-    }
 }
 
 /// A column of whole numbers is a column of floats in files of pandas with a missing value.
