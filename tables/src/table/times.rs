@@ -353,13 +353,22 @@ fn time_of_text(text: &str, form: &TimeForm) -> Result<(i64, TimeUnit), String> 
         // A number that is too large.
         None if text.parse::<i128>().is_ok() => Err(why),
         None => {
-            Err(format!("{why}, or a date or time of ISO 8601; the key format can give its form, and epoch its unit"))
+            Err(format!(
+                "{why}, or a date or time of ISO 8601; the key format can give its form, such as \"%d.%m.%Y\", and epoch its unit"
+            ))
         }
     }
 }
 
-/// Parses a date, or a date and a time of day with or without seconds, fractions of a second and a zone.
+/// Parses a date, or a date and a time of day with or without seconds, fractions of a second and a zone. Fractions may follow a
+/// comma, as in Python's logs, and ` UTC` is a zone, as in tables of BigQuery.
 fn iso_8601(text: &str) -> Option<DateTime<Utc>> {
+    if let Some(local) = text.strip_suffix(" UTC") {
+        return if local.contains(':') { iso_8601(&format!("{local}Z")) } else { None };
+    }
+    if text.as_bytes().get(19) == Some(&b',') {
+        return iso_8601(&text.replacen(',', ".", 1));
+    }
     let parsed = |text: &str| string_to_datetime(&Utc, text).ok();
     let has_no_seconds = text.len() >= 16
         && text.is_char_boundary(16)

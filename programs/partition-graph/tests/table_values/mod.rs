@@ -266,6 +266,8 @@ fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
     for (out, format, rows) in [
         ("iso", "", "2020-01-02 | 2020-01-02T12:00:00Z | 2020-01-02 14:00+02:00"),
         ("fractions", "", "2020-01-02 00:00:00.000000000 | 2020-01-02T07:00:00.000-05:00 | 2020-01-02T12:00"),
+        ("logs", "", "2020-01-02 00:00:00,000 | 2020-01-02 12:00:00,000+00:00 | 2020-01-02 12:00:00.000000 UTC"),
+        ("minutes", "", "2020-01-02 00:00 UTC | 2020-01-02T12:00Z | 2020-01-02 12:00:00 UTC"),
         ("days", "%d.%m.%Y %H:%M", "02.01.2020 00:00 | 02.01.2020 12:00 | 02.01.2020 12:00"),
         ("seconds", "%s", "1577923200 | 1577966400 | 1577966400"),
         ("zone", "%m/%d/%y %I:%M %p %z", "01/02/20 01:00 AM +0100 | 01/02/20 01:00 PM +0100 | 01/02/20 12:00 PM +0000"),
@@ -277,7 +279,7 @@ fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
     ] {
         let time_col = if format.is_empty() { json!("t") } else { json!({"name": "t", "format": format}) };
         let rows: Vec<&str> = rows.split(" | ").collect();
-        folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},{}\n", rows[row])));
+        folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},\"{}\"\n", rows[row])));
         folder.with(&conf(json!({"time_col": time_col}), json!({}))).made(out, &[]);
         assert_eq!(of_nodes::<i64>(&folder, out, "times.npy"), [DAYS[1] * NANOS, noon, noon], "{out}");
         parquet(&folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", texts(&rows))]);
