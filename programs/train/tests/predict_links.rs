@@ -389,6 +389,24 @@ fn decoders_score_by_their_formulas_in_every_layout() {
     }
 }
 
+#[test]
+fn a_model_of_one_edge_type_needs_no_name() {
+    let two = typed_link_parts(2);
+    let Scratch { folder, model, out } = scratch();
+    let (sources, destinations) = some_pairs(50, 300);
+    let pairs = array_file(folder.join("pairs.npy"), &[2, 50], &[sources, destinations].concat());
+    let name = &edge_type_names(&two)[4];
+    trained("link", &two.path, &model, &["--edge-types", name, "--num-epochs", "1"]);
+    let score = ["--nproc-per-node", "2", "--output", "score", "--pairs", &pairs];
+    let top = ["--nproc-per-node", "2", "--output", "top-k", "--sources", "all", "--top-k", "3"];
+    for (flags, file) in [(&score[..], "scores.npy"), (&top[..], "destinations.npy")] {
+        predicted(&two.path, &model, &out, &[flags, &["--edge-type", name]].concat());
+        let expected = std::fs::read(out.join(file)).expect("a file");
+        predicted(&two.path, &model, &out, flags);
+        assert!(std::fs::read(out.join(file)).expect("a file") == expected, "{file}");
+    }
+}
+
 /// Returns the full names of the edge types.
 fn edge_type_names(parts: &Parts) -> Vec<String> {
     let meta = Meta::read(&parts.path).expect("META.json");

@@ -54,7 +54,8 @@ pub(crate) struct PredictArgs {
     /// The ids in the file of --nodes, --pairs or --sources are row numbers, also for graphs from tables with ids
     #[arg(long, help_heading = "Prediction")]
     pub(crate) row_numbers: bool,
-    /// --output score or top-k: edge type of the scores, a relation or SRC__RELATION__DST [default: the only one]
+    /// --output score or top-k: edge type of the scores, a relation or SRC__RELATION__DST [default: the only one that the
+    /// model predicts, or that the graph has]
     #[arg(long, value_name = "NAME", help_heading = "Prediction")]
     pub(crate) edge_type: Option<String>,
     /// Layer whose output is the embedding, from 1; 0 are the encoded features of models with encoders [default: the

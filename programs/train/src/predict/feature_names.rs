@@ -42,7 +42,11 @@ impl FeatureNames {
         let mut edges = Vec::with_capacity(meta.edge_types.len());
         for of_type in &meta.edge_types {
             let name = format!("{}__{}__{}", of_type.src_type, of_type.relation, of_type.dst_type);
-            let columns = transforms.edge_columns(&name);
+            let mut columns = transforms.edge_columns(&name);
+            if let Some(relation) = of_type.relation.strip_prefix("rev_").filter(|_| columns.is_empty()) {
+                // An added reverse type has the features of its edges.
+                columns = transforms.edge_columns(&format!("{}__{relation}__{}", of_type.dst_type, of_type.src_type));
+            }
             edges.push(TypeNames { name, columns, feature_dim: of_type.feature_dim });
         }
         Ok(Self { nodes, edges })

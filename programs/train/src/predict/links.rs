@@ -34,9 +34,23 @@ pub(super) struct Relation {
     pub(super) num_sources: usize,
 }
 
-/// Returns the edge type of `--edge-type`.
-pub(super) fn relation(args: &PredictArgs, part: &Part) -> anyhow::Result<Relation> {
-    let edge_type = link_edge_type(part.meta(), args.edge_type.as_deref()).context("--edge-type")?;
+/// Returns the edge type of `--edge-type`, by default the only one that the model was trained to predict, or the only one of the
+/// graph.
+pub(super) fn relation<B: TrainingBackend>(opened: &Opened<'_, B>, part: &Part) -> anyhow::Result<Relation> {
+    let Opened { args, saved, .. } = opened;
+    let meta = part.meta();
+    let mut name = args.edge_type.clone();
+    if name.is_none()
+        && let Some(trained_on) = &saved.trained_on
+    {
+        let targets = trained_on.target_names(meta);
+        if targets.len() > 1 {
+            let model = args.load_model.display();
+            bail!("--edge-type: the model {model} predicts several edge types: choose one of {}", targets.join(", "));
+        }
+        name = targets.into_iter().next();
+    }
+    let edge_type = link_edge_type(meta, name.as_deref()).context("--edge-type")?;
     let edges = part.edges(edge_type);
     let ends = [edges.src_type, edges.dst_type];
     let [num_sources, num_destinations] = ends.map(|end| part.meta().node_types[end.index()].book.num_nodes());

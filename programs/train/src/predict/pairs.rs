@@ -53,12 +53,12 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
     let scratch_dir = scratch_dir(args)?;
     in_graph(args, rank, Some(file.checksum()), |job| {
         let start = Instant::now();
-        let relation = relation(args, job.graph.part())?;
+        let opened = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
+        let relation = relation(&opened, job.graph.part())?;
         let root = args.part.dataset_root_dir.as_deref();
         let ends = file.find(&relation.ends, root, &job.graph, job.world)?;
         let [sources, destinations] = &ends[..] else { bail!("--pairs {}: it has no pairs", path.display()) };
         let progress = Progress::new(&args.job, job.world.rank());
-        let opened = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
         let Encoded { model, ends: rows_of_ends, .. } =
             encode(&opened, relation.edge_type, scratch_dir, &progress, job, device)?;
         progress.finish();

@@ -85,7 +85,8 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
     let scratch_dir = scratch_dir(args)?;
     in_graph(args, rank, listed.as_ref().map(NodeIdFile::checksum), |job| {
         let start = Instant::now();
-        let relation = relation(args, job.graph.part())?;
+        let opened = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
+        let relation = relation(&opened, job.graph.part())?;
         let Relation { edge_type, num_destinations, num_sources: num_nodes, .. } = relation;
         ensure!(
             top_k <= num_destinations,
@@ -97,7 +98,6 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
             sources = Ids::Listed(file.find(&relation.ends[..1], root, &job.graph, job.world)?.concat());
         }
         let progress = Progress::new(&args.job, job.world.rank());
-        let opened = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
         let Encoded { model, ends, reads_later_neighbors } =
             encode(&opened, edge_type, scratch_dir, &progress, job, device)?;
         let num_sources = sources.len(num_nodes);
