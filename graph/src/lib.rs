@@ -21,7 +21,6 @@ mod hop_kernel;
 mod ids;
 mod memory;
 mod named_values;
-mod near_path;
 mod npy;
 mod parallel;
 mod part;
@@ -53,7 +52,6 @@ pub use memory::{
     end_on_unreadable_pages, prefetch, prefetch_all, shown_bytes, uninit,
 };
 pub use named_values::{NamedValue, named_values};
-pub use near_path::near_path;
 pub use npy::{
     FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, read_npy, write_features, write_npy,
 };

@@ -21,7 +21,7 @@ mod standstill;
 mod supervisor;
 mod timeouts;
 
-use edgecut_cli::message;
+use edgecut_cli::{message, with_near_argument};
 use messages::{AGENT_ROLE, RANK_ROLE, RECEIVE_ROLE, SWEEP_ROLE};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         _ => {}
     }
     supervisor::run(&command_line::parse()).unwrap_or_else(|error| {
-        message!("error: {error:#}");
+        message!("error: {}", with_near_argument(format!("{error:#}")));
         ExitCode::FAILURE
     })
 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use args::{Args, Settings, UsageError, located};
 use clap::CommandFactory;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
-use edgecut_cli::{CommandLine, Dialect, FlagNames, message, parse_command_line};
+use edgecut_cli::{CommandLine, Dialect, FlagNames, message, parse_command_line, with_near_argument};
 use edgecut_cluster::{ServiceListener, on_interrupt, with_causes};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::end_on_unreadable_pages;
@@ -36,7 +36,8 @@ fn main() -> ExitCode {
         Err(error) => {
             // The libraries name settings. The port of a server is in its list.
             let flags = FlagNames::new(Args::command(), &[("listen_port", "servers")]);
-            message!("error: {}", flags.written_into(&with_causes(error.as_ref())));
+            let text = with_near_argument(flags.written_into(&with_causes(error.as_ref())));
+            message!("error: {text}");
             ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
         }
     }

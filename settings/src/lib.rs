@@ -39,6 +39,7 @@ mod flag_value;
 #[doc(hidden)]
 pub mod named;
 mod near_names;
+mod near_path;
 mod settings;
 mod words;
 
@@ -47,6 +48,7 @@ pub use flag::Flag;
 pub use flag_value::{FlagValue, Shape};
 pub use named::Named;
 pub use near_names::{listed, near_name, suggestion, unknown};
+pub use near_path::near_path;
 pub use serde_json::{Map, Value};
 pub use settings::{Field, Settings};
 pub use words::{Word, unknown_word};

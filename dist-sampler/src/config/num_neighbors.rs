@@ -2,6 +2,7 @@
 
 use crate::config::fan_out::{Fanout, parse_num_neighbors};
 use edgecut_graph::{EdgeTypeMeta, Meta, named_values};
+use edgecut_settings::suggestion;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -188,11 +189,13 @@ impl NumNeighbors {
     /// # Errors
     /// A message about a name that no edge type has, or an edge type without a fan-out.
     pub(crate) fn of_graph(&self, meta: &Meta) -> Result<Vec<Vec<Fanout>>, String> {
-        let all = || meta.edge_types.iter().map(triple).collect::<Vec<_>>().join(", ");
         let has_name = |e: &EdgeTypeMeta, name: &str| triple(e) == name || e.relation == name;
         if let Some((name, _)) = self.named.iter().find(|(name, _)| !meta.edge_types.iter().any(|e| has_name(e, name)))
         {
-            return Err(format!("num_neighbors names edge type {name}, but the graph has {}", all()));
+            let triples: Vec<String> = meta.edge_types.iter().map(triple).collect();
+            let relations = meta.edge_types.iter().map(|edges| edges.relation.as_str());
+            let hint = suggestion(name, relations.chain(triples.iter().map(String::as_str)));
+            return Err(format!("num_neighbors names edge type {name}{hint}, but the graph has {}", triples.join(", ")));
         }
         let of_type = |e: &EdgeTypeMeta| -> Result<&Vec<Fanout>, String> {
             // `src__relation__dst` is more specific than the relation, so it takes precedence.

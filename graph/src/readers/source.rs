@@ -9,7 +9,7 @@ use crate::dataset::{
     Reciprocity, SettledOverlaps,
 };
 use crate::memory::Workspace;
-use crate::near_path::near_path;
+use edgecut_settings::near_path;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

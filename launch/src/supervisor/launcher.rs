@@ -16,7 +16,7 @@ use crate::timeouts::{
     NODE_RETURN_TIMEOUT, RESTART_CHECK_TIMEOUT,
 };
 use anyhow::{Context, bail};
-use edgecut_cli::{PrintError, find_on_path, is_url, message, result};
+use edgecut_cli::{PrintError, find_on_path, is_url, message, result, with_near_argument};
 use edgecut_cluster::on_interrupt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut plan = match Plan::new(args) {
         Ok(plan) => plan,
         Err(error) => {
-            message!("error: {error:#}");
+            message!("error: {}", with_near_argument(format!("{error:#}")));
             return Ok(ExitCode::from(USAGE));
         }
     };

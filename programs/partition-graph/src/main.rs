@@ -14,7 +14,7 @@ mod urls;
 
 use anyhow::Context;
 use args::{Cli, Command, FeaturesArgs, InfoArgs, Job, PartitionArgs, VerifyArgs, with_flags};
-use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, message, parse_command_line};
+use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, message, parse_command_line, with_near_argument};
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     match run(line) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            message!("error: {}", with_flags(&describe(&error)));
+            message!("error: {}", with_near_argument(with_flags(&describe(&error))));
             let cancelled = matches!(error.downcast_ref(), Some(PartitionError::Cancelled));
             ExitCode::from(if cancelled { terminal::INTERRUPTED } else { 1 })
         }

@@ -26,7 +26,7 @@ use args::dialect::DIALECT;
 use clap::CommandFactory;
 use cli::{Cli, Command};
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
-use edgecut_cli::{CommandLine, message, parse_command_line};
+use edgecut_cli::{CommandLine, message, parse_command_line, with_near_argument};
 use edgecut_cluster::{RanksEnd, SPAWNED, Termination, report_to_parent, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_graph::end_on_unreadable_pages;
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
             ExitCode::from(exit::exit_code(&error))
         }
         Err(error) => {
-            let text = with_flags(&with_causes(error.as_ref()));
+            let text = with_near_argument(with_flags(&with_causes(error.as_ref())));
             if !report_to_parent(&text, !error.is::<exit::OtherRankFailed>()) {
                 message!("error: {text}");
             }

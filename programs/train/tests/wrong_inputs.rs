@@ -69,6 +69,7 @@ const CASES: &str = r#"
 1 train node @parts --tensorboard {}/file/events => --tensorboard | file/events
 1 train node @parts --load-model {}/absent => absent | No such file
 1 train node @parts --load-model {}/file => file
+1 train node @parts --load-model {}/wrong.yml => No such file | /wrong.yaml?)
 1 train node @parts --token-file {}/open-secret => open-secret | chmod 600
 1 train node @parts --metrics-port {PORT} => --metrics-port | port in use; choose another one
 1 train node @parts --master-port {PORT} --num-nodes 2 --node-rank 0 => in use
@@ -94,6 +95,8 @@ const CASES: &str = r#"
 2 sampling-server @parts --servers a:1 --server-rank 1 => --server-rank
 2 launch train node => --ip-config
 2 launch --ip-config {}/absent train node => absent
+2 launch --ip-config {}/wrong.yml train node => wrong.yml | /wrong.yaml?)
+1 partition-graph --conf wrong.yml --dataset x --num-partitions 2 => wrong.yml | (did you mean wrong.yaml?)
 2 launch --ip-config {}/wrong.yaml train node => wrong.yaml
 "#;
 

@@ -2,7 +2,7 @@
 
 use super::{Format, Source};
 use crate::TableError;
-use edgecut_graph::near_path;
+use edgecut_settings::near_path;
 use std::cmp::Ordering;
 use std::path::{Component, Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Paths that are close to a misspelled one.
 
-use edgecut_settings::near_name;
+use crate::near_name;
 use std::path::{Path, PathBuf};
 
 /// The most entries of a folder that are compared with a name.
@@ -9,12 +9,11 @@ const MOST_ENTRIES: usize = 10_000;
 /// Returns the existing path that differs from `path` in one misspelled name, if there is one.
 ///
 /// ```
-/// use edgecut_graph::near_path;
-/// let dir = tempfile::tempdir()?;
-/// std::fs::create_dir_all(dir.path().join("mygraph/2-parts"))?;
-/// assert_eq!(near_path(&dir.path().join("mygrph/2-parts")), Some(dir.path().join("mygraph/2-parts")));
-/// assert_eq!(near_path(&dir.path().join("other/2-parts")), None);
-/// # Ok::<(), std::io::Error>(())
+/// use edgecut_settings::near_path;
+/// use std::path::Path;
+/// // In a folder with `src/lib.rs`.
+/// assert_eq!(near_path(Path::new("scr/lib.rs")), Some("src/lib.rs".into()));
+/// assert_eq!(near_path(Path::new("other/lib.rs")), None);
 /// ```
 pub fn near_path(path: &Path) -> Option<PathBuf> {
     let missing =
