@@ -98,6 +98,10 @@ graph.json: "label_col": "y" -> "label_col": "y", "split_by": "t", "split_by_gro
     nodes[0].labels[0].split_by_group: split_by is given already: choose one
 graph.json: "weight_col": "w" -> "labels": [{"task_type": "link_prediction"}], "features": [{"feature_col": "s", "transform": {"name": "frequency"}}]
     edges[0].features[0]: frequency is fitted on rows of training, but edges are held out after
+nodes.csv: a,1 -> a,NULL
+    nodes.csv: row 1: column x: "NULL" is not a number; missing_values: ["NULL"] reads it as a missing value
+nodes.csv: a,1 -> a,"1,5"
+    nodes.csv: row 1: column x: "1,5" is not a number. Write numbers with a point, for example with pandas: table = pandas.read_csv
 nodes.csv: a,1 -> a,one
     nodes.csv: row 1: column x: "one" is not a number. The transform {name: to_categorical} reads texts
 nodes.csv: b,2 -> ,2
@@ -114,6 +118,12 @@ nodes.csv: 3,0,7 -> 3,99999,7
     nodes.csv: n has the class 99999, but its labels have 3 different values
 edges.csv: b,c -> z,c
     edges.csv: row 2: column s: there is no n with the id z
+edges.csv: b,c -> B,c
+    edges.csv: row 2: column s: there is no n with the id B, but one with the id "b": spaces, zeros at the start, and small and capital letters count
+edges.csv: b,c -> b ,c
+    edges.csv: row 2: column s: there is no n with the id b , but one with the id "b"
+edges.csv: b,c -> 00b,c
+    edges.csv: row 2: column s: there is no n with the id 00b, but one with the id "b"
 edges.csv: a,b -> a,7
     edges.csv: row 1: column d: there is no n with the id 7
 edges.csv: a,b -> a,
@@ -197,7 +207,22 @@ const FILES: &[(&str, Change, &str)] = &[
     ),
     ("empty file", Csv(b""), "nodes.csv: it is empty"),
     ("no nodes", Csv(b"id,x,y,t\n"), "nodes.csv: the table nodes[0] has no rows"),
-    ("not UTF-8", Csv(b"id,x,y,t\n\xff\xfe,1,0,5\n"), "nodes.csv: "),
+    (
+        "not UTF-8",
+        Csv(b"id,x,y,t\nM\xfcller,1,0,5\n"),
+        ": convert the file to UTF-8, for example by `iconv -f WINDOWS-1252 -t UTF-8`",
+    ),
+    ("UTF-16", Csv(b"\xff\xfei\0d\0,\0x\0\n\0"), "nodes.csv: it is in UTF-16: convert it to UTF-8, for example by `iconv"),
+    (
+        "semicolons",
+        Csv(b"id;x;y;t\na;1;0;5\n"),
+        "its first line has \";\" between names: set format to {name: csv, separator: \";\"}",
+    ),
+    (
+        "tabs",
+        Csv(b"id\tx\ty\tt\na\t1\t0\t5\n"),
+        "its first line has \"\\t\" between names: set format to {name: csv, separator: \"\\t\"}",
+    ),
     ("cut gzip", Csv(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 75, 76]), "nodes.csv: "),
     ("cut zstd", Csv(&[0x28, 0xb5, 0x2f, 0xfd, 4, 0]), "nodes.csv: "),
     ("Parquet as CSV", Csv(b"PAR1...."), "nodes.csv: it is a Parquet file, but its format is csv"),

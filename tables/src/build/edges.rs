@@ -267,7 +267,7 @@ impl EdgeTable {
             let why = format!("column {column}: the {node_type} with the id {} was dropped", show(id));
             return (BadKind::DroppedEnd, why);
         }
-        let hint = float_hint(ends.ids[end], id, column);
+        let hint = spelling_hint(ends.ids[end], id, column);
         (BadKind::DanglingEdge, format!("column {column}: there is no {node_type} with the id {}{hint}", show(id)))
     }
 }
@@ -284,16 +284,23 @@ fn distinct<'a, T>(read: &'a [T], columns: &'a [String]) -> impl Iterator<Item =
     columns.iter().enumerate().map(|(end, name)| (&read[end.min(read.len() - 1)], name))
 }
 
-/// Returns the line that converts a column of whole numbers that were written as floats, if the id is one.
-fn float_hint(ids: &IdMap, id: Id, column: &str) -> String {
+/// Returns the end of an error about an id that no node has, if a node has the id in another spelling.
+fn spelling_hint(ids: &IdMap, id: Id, column: &str) -> String {
     let Id::Text(text) = id else { return String::new() };
-    match text.strip_suffix(".0") {
-        Some(whole) if ids.get(Id::Text(whole)).is_some() => format!(
+    if let Some(whole) = text.strip_suffix(".0").filter(|whole| ids.get(Id::Text(whole)).is_some()) {
+        return format!(
             ", but one with the id {whole}: texts stay as they are, so write whole numbers, for example with pandas: \
              table[{column:?}] = table[{column:?}].astype(\"Int64\")"
-        ),
-        _ => String::new(),
+        );
     }
+    let trimmed = text.trim();
+    let without_zeros = trimmed.trim_start_matches('0');
+    for other in [trimmed, without_zeros, &trimmed.to_lowercase(), &trimmed.to_uppercase()] {
+        if other != text && ids.get(Id::Text(other)).is_some() {
+            return format!(", but one with the id {other:?}: spaces, zeros at the start, and small and capital letters count");
+        }
+    }
+    String::new()
 }
 
 pub(super) fn show(id: Id) -> String {

@@ -5,7 +5,7 @@ use super::scan::{batch_rows, positions_of};
 use crate::TableError;
 use arrow_array::RecordBatch;
 use arrow_csv::reader::{BufReader as CsvReader, Format, ReaderBuilder};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -19,6 +19,8 @@ pub(super) const BUFFER_BYTES: usize = 1 << 18;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+/// The marks of UTF-16.
+const UTF_16: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
 
 /// The rows of a CSV file. All values are texts, and empty fields are null.
 pub(super) struct CsvRows {
@@ -76,15 +78,25 @@ impl CsvRows {
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, TableError> {
         let Some(batch) = self.reader.next() else { return Ok(None) };
         let batch = batch.and_then(|batch| batch.project(&self.order));
-        batch.map(Some).map_err(|error| TableError::table(&self.path, error))
+        batch.map(Some).map_err(|error| rejected(&self.path, error))
     }
+}
+
+/// Creates the error of the reader of CSV files, with the remedy for other encodings.
+fn rejected(path: &Path, error: ArrowError) -> TableError {
+    let text = error.to_string();
+    if text.contains("UTF-8") {
+        let remedy = "convert the file to UTF-8, for example by `iconv -f WINDOWS-1252 -t UTF-8`";
+        return TableError::file(path, format!("{text}: {remedy}"));
+    }
+    TableError::table(path, error)
 }
 
 /// Returns the names in the first line.
 pub(super) fn header(path: &Path, separator: u8) -> Result<Vec<String>, TableError> {
     let format = Format::default().with_header(true).with_delimiter(separator);
     let (schema, _) =
-        format.infer_schema(open(path, &Arc::default())?, Some(0)).map_err(|error| TableError::table(path, error))?;
+        format.infer_schema(open(path, &Arc::default())?, Some(0)).map_err(|error| rejected(path, error))?;
     if schema.fields().is_empty() {
         return Err(TableError::file(path, "it is empty: expected a line with the names of the columns"));
     }
@@ -108,7 +120,12 @@ fn open(path: &Path, num_read: &Arc<AtomicU64>) -> Result<Box<dyn BufRead + Send
         Box::new(reader)
     };
     let mut text = BufReader::with_capacity(BUFFER_BYTES, decompressed);
-    if text.fill_buf().map_err(|error| TableError::io(path, error))?.starts_with(BYTE_ORDER_MARK) {
+    let start = text.fill_buf().map_err(|error| TableError::io(path, error))?;
+    if UTF_16.iter().any(|mark| start.starts_with(mark)) {
+        let why = "it is in UTF-16: convert it to UTF-8, for example by `iconv -f UTF-16 -t UTF-8`";
+        return Err(TableError::file(path, why));
+    }
+    if start.starts_with(BYTE_ORDER_MARK) {
         text.consume(BYTE_ORDER_MARK.len());
     }
     Ok(Box::new(text))

@@ -20,8 +20,10 @@ const DEFAULT: [&str; 7] = ["", "NA", "N/A", "NaN", "nan", "null", "None"];
 const MANY_CLASSES: usize = 20;
 
 /// Texts in lower case that often stand for a missing value, but are values unless a configuration lists them.
-const SUSPECTS: [&str; 12] =
-    ["?", "-", "--", ".", "unknown", "missing", "undefined", "none", "null", "nil", "n.a.", "not available"];
+const SUSPECTS: [&str; 17] = [
+    "?", "-", "--", ".", "unknown", "missing", "undefined", "none", "null", "nil", "n.a.", "not available", "n/a", "#n/a",
+    "<na>", "nat", "\\n",
+];
 
 /// The texts and numbers that are missing values. Null and the number NaN are always missing.
 #[derive(Clone, Debug, PartialEq)]
@@ -297,7 +299,7 @@ impl MissingValues {
     pub(crate) fn record_suspects<'a>(&self, table: &str, column: &str, texts: impl Iterator<Item = &'a str>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for text in texts {
-            if SUSPECTS.contains(&text.trim().to_lowercase().as_str()) {
+            if may_be_missing(text) {
                 counts.suspects.insert(((table.to_owned(), column.to_owned()), text.to_owned()));
             }
         }
@@ -326,6 +328,11 @@ impl MissingValues {
         });
         missing.chain(suspects).chain(unknown).chain(many).collect()
     }
+}
+
+/// Returns true for a text that often stands for a missing value.
+pub(super) fn may_be_missing(text: &str) -> bool {
+    SUSPECTS.contains(&text.trim().to_lowercase().as_str())
 }
 
 fn note<'a>(table: &str, column: &str, pieces: impl Iterator<Item = &'a MissingInPiece>) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Numbers and vectors in columns.
 
 use super::cells::cast_to;
+use super::missing::may_be_missing;
 use super::times::is_time;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
@@ -214,7 +215,7 @@ fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Res
         };
         match wrong {
             Some(entry) => {
-                rows.bad(row, format!("{entry:?} is not a number{}", reader_of(entry, rows.form.text_reader)))
+                rows.bad(row, format!("{entry:?} is not a number{}", reader_of(entry, rows.form)))
             }
             None => rows.row(row, &numbers),
         }
@@ -236,9 +237,20 @@ fn push_number<'a>(text: &'a str, numbers: &mut Vec<f64>) -> Option<&'a str> {
     None
 }
 
-/// Returns the end of an error about a text that is not a number: the key that reads it, if one does.
-fn reader_of(text: &str, text_reader: &'static str) -> &'static str {
-    if is_time(text.trim()) { ". The transform {name: date} reads dates and times" } else { text_reader }
+/// Returns the end of an error about a text that is not a number: the key or the line that reads it, if there is one.
+fn reader_of(text: &str, form: NumberForm) -> String {
+    let text = text.trim();
+    let takes_missing = form.may_be_missing || !form.text_reader.is_empty();
+    if is_time(text) {
+        return ". The transform {name: date} reads dates and times".into();
+    }
+    if takes_missing && may_be_missing(text) {
+        return format!("; missing_values: [{text:?}] reads it as a missing value");
+    }
+    if text.matches(',').count() == 1 && text.replace(',', ".").parse::<f64>().is_ok() {
+        return ". Write numbers with a point, for example with pandas: table = pandas.read_csv(file, decimal=\",\")".into();
+    }
+    form.text_reader.to_owned()
 }
 
 fn as_floats(array: &ArrayRef) -> Result<ArrayRef, String> {

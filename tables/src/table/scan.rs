@@ -513,6 +513,13 @@ pub(super) fn batch_rows(row_bytes: usize) -> usize {
     (BATCH_BYTES / row_bytes.max(1)).clamp(fewest, most)
 }
 
+/// Returns the separator of a file that was read with another one, so that the names of all its columns are one.
+fn separator_of(names: &[String], column: &str) -> Option<&'static str> {
+    let [only] = names else { return None };
+    let separators = [";", "\t", "|", ","];
+    separators.into_iter().find(|separator| only.split(separator).any(|name| name.trim_matches('"') == column))
+}
+
 /// Returns the positions of `columns` among the `names` of all columns of a file.
 ///
 /// # Errors
@@ -522,6 +529,13 @@ pub(super) fn positions_of(path: &Path, columns: &[String], names: &[String]) ->
     for column in columns {
         let mut positions = (0..names.len()).filter(|&at| names[at] == *column);
         let Some(position) = positions.next() else {
+            if let Some(separator) = separator_of(names, column) {
+                let why = format!(
+                    "it has no column {column}, but its first line has {separator:?} between names: set format to {{name: csv, \
+                     separator: {separator:?}}}"
+                );
+                return Err(TableError::file(path, why));
+            }
             let hint = suggestion(column, names.iter().map(String::as_str));
             let why = format!("it has no column {column}{hint}. Its columns are {}", names.join(", "));
             return Err(TableError::file(path, why));
