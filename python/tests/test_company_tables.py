@@ -268,8 +268,8 @@ def write_shop(folder, rng):
         purchases.append((user, str(rng.choice(skus)), datetime.datetime(2025, 1, 1) + datetime.timedelta(minutes=rng.randrange(525_600))))
     who, what, day = zip(*purchases, strict=True)
     parquet(folder / "purchases" / "part-0.parquet", who=who, what=pyarrow.array(what).dictionary_encode(), day=pyarrow.array(day, pyarrow.timestamp("us")))
-    none = pyarrow.array([], pyarrow.string())
-    parquet(folder / "returns.parquet", who=none, what=none, day=pyarrow.array([], pyarrow.timestamp("us")))
+    # Times are needed where there are edges only.
+    parquet(folder / "returns.parquet", who=pyarrow.array([], pyarrow.string()), what=pyarrow.array([], pyarrow.string()))
     return users, skus, purchases
 
 
@@ -300,7 +300,7 @@ edges:
     time_col: day
     labels:
       - {task_type: link_prediction, split_pct: [0.8, 0.1, 0.1], split_by: day}
-  - {relation: [user, returns, item], files: shop/returns.parquet, source_id_col: who, dest_id_col: what, time_col: day}
+  - {relation: [user, returns, item], files: shop/returns.parquet, source_id_col: who, dest_id_col: what}
 """
 
 

@@ -34,7 +34,9 @@ impl SamplingPolicy {
         let dataset = &meta.dataset;
         let drawn = |e: usize| fanouts.iter().any(|fanouts| fanouts[e] != Fanout::Count(0));
         let lacking = |has: &dyn Fn(&EdgeTypeMeta) -> bool| {
-            let mut types = meta.edge_types.iter().enumerate().filter(|(e, t)| drawn(*e) && !has(t));
+            // A table without rows may have no column of times yet.
+            let has_edges = meta.edge_types.iter().enumerate().filter(|(_, t)| t.num_edges > 0);
+            let mut types = has_edges.filter(|(e, t)| drawn(*e) && !has(t));
             types.next().map(|(_, t)| format!("{}__{}__{}", t.src_type, t.relation, t.dst_type))
         };
         if let (true, Some(name)) = (self.weighted, lacking(&|t| t.has_weights)) {
