@@ -122,6 +122,11 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
         parquet(&folder, "n.parquet", vec![("id", keys.clone()), ("x", x.clone()), ("y", y.clone())]);
         assert_has(folder.fails(&[]), &[why]);
     }
+    let feature = json!({"feature_col": "x", "transform": {"name": "to_categorical"}});
+    let of_edges = json!({"files": "e.parquet"});
+    folder.with(&one_type(&json!({"files": "n.parquet", "features": [feature]}), &of_edges));
+    parquet(&folder, "n.parquet", vec![("id", texts(["7", "8"])), ("x", lists())]);
+    assert_has(folder.fails(&[]), &["column x: its type is List", "table[column].str.join(\"|\"), and set separator"]);
     // Whole numbers that were written as floats are texts in CSV.
     folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n").write("e.csv", "s,d\n7.0,8\n");
     assert_has(

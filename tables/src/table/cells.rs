@@ -197,9 +197,12 @@ pub(crate) fn text_cells(array: &ArrayRef) -> Result<StringArray, String> {
         DataType::Boolean => {
             Ok(array.as_boolean().iter().map(|value| value.map(|value| if value { "True" } else { "False" })).collect())
         }
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Struct(_) => {
-            Err(format!("its type is {}, expected texts or numbers", array.data_type()))
-        }
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => Err(format!(
+            "its type is {}, expected texts or numbers. Join the entries, for example with pandas: table[column] = \
+             table[column].str.join(\"|\"), and set separator to \"|\"",
+            array.data_type()
+        )),
+        DataType::Struct(_) => Err(format!("its type is {}, expected texts or numbers", array.data_type())),
         DataType::Dictionary(_, values) if values.is_floating() || is_decimal(values) => {
             text_cells(&cast_to(array, values)?)
         }
