@@ -195,7 +195,10 @@ impl NumNeighbors {
             let triples: Vec<String> = meta.edge_types.iter().map(triple).collect();
             let relations = meta.edge_types.iter().map(|edges| edges.relation.as_str());
             let hint = suggestion(name, relations.chain(triples.iter().map(String::as_str)));
-            return Err(format!("num_neighbors names edge type {name}{hint}, but the graph has {}", triples.join(", ")));
+            return Err(format!(
+                "num_neighbors names edge type {name}{hint}, but the graph has {}",
+                triples.join(", ")
+            ));
         }
         let of_type = |e: &EdgeTypeMeta| -> Result<&Vec<Fanout>, String> {
             // `src__relation__dst` is more specific than the relation, so it takes precedence.

@@ -212,7 +212,11 @@ const FILES: &[(&str, Change, &str)] = &[
         Csv(b"id,x,y,t\nM\xfcller,1,0,5\n"),
         ": convert the file to UTF-8, for example by `iconv -f WINDOWS-1252 -t UTF-8`",
     ),
-    ("UTF-16", Csv(b"\xff\xfei\0d\0,\0x\0\n\0"), "nodes.csv: it is in UTF-16: convert it to UTF-8, for example by `iconv"),
+    (
+        "UTF-16",
+        Csv(b"\xff\xfei\0d\0,\0x\0\n\0"),
+        "nodes.csv: it is in UTF-16: convert it to UTF-8, for example by `iconv",
+    ),
     (
         "semicolons",
         Csv(b"id;x;y;t\na;1;0;5\n"),

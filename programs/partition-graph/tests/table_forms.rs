@@ -5,8 +5,8 @@ use crate::table_files::{Folder, arrays, one_type, values_of_nodes, with};
 use arrow_array::types::{Float64Type, Int16Type};
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, DurationSecondArray,
-    FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, Int16Array, Int64Array, ListArray, NullArray, StringArray,
-    UInt8Array, new_null_array,
+    FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, Int16Array, Int64Array, ListArray, NullArray,
+    StringArray, UInt8Array, new_null_array,
 };
 use edgecut_testing::assert_has;
 use parquet::basic::Compression;
@@ -114,9 +114,21 @@ fn numbers_of_all_types_are_read_where_no_value_changes() {
     let spans: ArrayRef = Arc::new(DurationSecondArray::from(vec![1, 2, 3]));
     let keys: ArrayRef = Arc::new(Int64Array::from(vec![7, 8, 9]));
     for (x, y, why) in [
-        (&days, &number, "column x: its type is Date32, which holds no numbers; the transform {name: date} reads dates"),
-        (&spans, &number, "which holds no numbers. Convert the column, for example with pandas: table[column] = table[column].dt"),
-        (&number, &days, "column y: its type is Date32, which holds no whole numbers: classes are texts or whole numbers. Convert"),
+        (
+            &days,
+            &number,
+            "column x: its type is Date32, which holds no numbers; the transform {name: date} reads dates",
+        ),
+        (
+            &spans,
+            &number,
+            "which holds no numbers. Convert the column, for example with pandas: table[column] = table[column].dt",
+        ),
+        (
+            &number,
+            &days,
+            "column y: its type is Date32, which holds no whole numbers: classes are texts or whole numbers. Convert",
+        ),
         (&number, &half, "row 2: column y: 0.5 is not a whole number; task_type: regression predicts numbers"),
     ] {
         parquet(&folder, "n.parquet", vec![("id", keys.clone()), ("x", x.clone()), ("y", y.clone())]);

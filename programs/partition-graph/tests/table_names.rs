@@ -27,9 +27,15 @@ fn names_that_match_nothing_are_compared_with_near_ones() {
     }
     // Values of keys, and files of a configuration in the working directory.
     for (keys, why) in [
-        (json!({"impute": "medain"}), "impute: \"medain\" is not one of mean, median, most_frequent, constant and none (did you mean median?)"),
+        (
+            json!({"impute": "medain"}),
+            "impute: \"medain\" is not one of mean, median, most_frequent, constant and none (did you mean median?)",
+        ),
         (json!({"fit_on": "tran"}), "fit_on: \"tran\" is not one of all and train (did you mean train?)"),
-        (json!({"transform": {"name": "hash_ngrams", "buckets": 9, "of": "leters"}}), "of: \"leters\" is not one of words and letters (did you mean letters?)"),
+        (
+            json!({"transform": {"name": "hash_ngrams", "buckets": 9, "of": "leters"}}),
+            "of: \"leters\" is not one of words and letters (did you mean letters?)",
+        ),
         (json!({"transform": {"name": "date", "outputs": "ages"}}), "(did you mean age?)"),
     ] {
         let feature = with(json!({"feature_col": "id"}), &keys);

@@ -297,7 +297,9 @@ fn spelling_hint(ids: &IdMap, id: Id, column: &str) -> String {
     let without_zeros = trimmed.trim_start_matches('0');
     for other in [trimmed, without_zeros, &trimmed.to_lowercase(), &trimmed.to_uppercase()] {
         if other != text && ids.get(Id::Text(other)).is_some() {
-            return format!(", but one with the id {other:?}: spaces, zeros at the start, and small and capital letters count");
+            return format!(
+                ", but one with the id {other:?}: spaces, zeros at the start, and small and capital letters count"
+            );
         }
     }
     String::new()

@@ -21,8 +21,23 @@ const MANY_CLASSES: usize = 20;
 
 /// Texts in lower case that often stand for a missing value, but are values unless a configuration lists them.
 const SUSPECTS: [&str; 17] = [
-    "?", "-", "--", ".", "unknown", "missing", "undefined", "none", "null", "nil", "n.a.", "not available", "n/a", "#n/a",
-    "<na>", "nat", "\\n",
+    "?",
+    "-",
+    "--",
+    ".",
+    "unknown",
+    "missing",
+    "undefined",
+    "none",
+    "null",
+    "nil",
+    "n.a.",
+    "not available",
+    "n/a",
+    "#n/a",
+    "<na>",
+    "nat",
+    "\\n",
 ];
 
 /// The texts and numbers that are missing values. Null and the number NaN are always missing.

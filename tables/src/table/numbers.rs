@@ -214,9 +214,7 @@ fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Res
             }
         };
         match wrong {
-            Some(entry) => {
-                rows.bad(row, format!("{entry:?} is not a number{}", reader_of(entry, rows.form)))
-            }
+            Some(entry) => rows.bad(row, format!("{entry:?} is not a number{}", reader_of(entry, rows.form))),
             None => rows.row(row, &numbers),
         }
     }
@@ -248,7 +246,8 @@ fn reader_of(text: &str, form: NumberForm) -> String {
         return format!("; missing_values: [{text:?}] reads it as a missing value");
     }
     if text.matches(',').count() == 1 && text.replace(',', ".").parse::<f64>().is_ok() {
-        return ". Write numbers with a point, for example with pandas: table = pandas.read_csv(file, decimal=\",\")".into();
+        return ". Write numbers with a point, for example with pandas: table = pandas.read_csv(file, decimal=\",\")"
+            .into();
     }
     form.text_reader.to_owned()
 }

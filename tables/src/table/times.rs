@@ -352,11 +352,9 @@ fn time_of_text(text: &str, form: &TimeForm) -> Result<(i64, TimeUnit), String> 
         Some(time) => typed(nanoseconds_of(&time), text),
         // A number that is too large.
         None if text.parse::<i128>().is_ok() => Err(why),
-        None => {
-            Err(format!(
-                "{why}, or a date or time of ISO 8601; the key format can give its form, such as \"%d.%m.%Y\", and epoch its unit"
-            ))
-        }
+        None => Err(format!(
+            "{why}, or a date or time of ISO 8601; the key format can give its form, such as \"%d.%m.%Y\", and epoch its unit"
+        )),
     }
 }
 
