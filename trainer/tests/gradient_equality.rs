@@ -308,7 +308,7 @@ fn ranks_together_step_like_one_over_values_of_edges() {
     // One step: sums over hubs are large, and Adam turns the rounding of gradients near zero into whole steps.
     let seeds = Which::Listed((0..24).map(|i| (i * 37 + 5) % 150).collect());
     let mut compared = 0;
-    for model in ["sage", "graphconv", "gcn", "gatv2", "transformer", "gine", "pna", "rgcn", "hgt"] {
+    for model in ["sage", "graphconv", "gcn", "gat", "gatv2", "transformer", "gine", "pna", "rgcn", "hgt"] {
         let kind = kind_named(model);
         let reads_weights = kind.edge_weighting() != EdgeWeighting::None;
         let cases = match model {
@@ -346,5 +346,5 @@ fn ranks_together_step_like_one_over_values_of_edges() {
             }
         }
     }
-    assert_eq!(compared, (8 * 2 * 2 + 1) * 2);
+    assert_eq!(compared, (9 * 2 * 2 + 1) * 2);
 }

@@ -169,9 +169,10 @@ fn given_negatives_are_ranked_from_servers_as_from_parts() {
 }
 
 #[test]
-fn dropped_edges_averages_thresholds_and_temperatures_are_those_of_ranks_with_parts() {
+fn blocks_averages_thresholds_and_temperatures_are_those_of_ranks_with_parts() {
     let flags = ["--hidden-channels", "8", "--batch-size", "32", "--lr", "0.02", "--num-epochs", "3"];
-    let more = ["--nproc-per-node", "2", "--ema", "0.9", "--drop-edge", "0.3", "--calibrate"];
+    let more = "--nproc-per-node 2 --ema 0.9 --drop-edge 0.3 --calibrate --batch-norm --sync-batch-norm";
+    let more: Vec<&str> = more.split(' ').collect();
     let of_nodes = fake_parts(2);
     let of_edges = edge_parts(2, false);
     for (task, parts, chosen) in [
@@ -179,7 +180,7 @@ fn dropped_edges_averages_thresholds_and_temperatures_are_those_of_ranks_with_pa
         ("edge", &of_edges, &["--threshold", "best-f1", "--metric", "macro-f1,calibration-error"]),
     ] {
         let (servers, _graphs) = serve(&parts.path);
-        let flags = [&flags[..], &more, chosen].concat();
+        let flags = [&flags[..], &more[..], chosen].concat();
         let found = result(client(task, &servers), &flags);
         assert_eq!(found, result(train(task, &parts.path), &flags), "{task}");
         assert!(found["decision"]["temperature"].as_f64().is_some_and(|temperature| temperature > 0.0), "{found}");

@@ -171,14 +171,15 @@ pub(crate) fn links(nproc: &str) -> (Parts, Training) {
     (parts, training)
 }
 
-/// Edges, whose ends have features, embeddings, or both.
+/// Edges, whose ends have features, embeddings, or both. Batches are normalized over all ranks.
 pub(crate) fn edges(nproc: &str) -> (Parts, Training) {
     let parts = edge_parts(2, true);
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];
     let more =
         ["--nproc-per-node", nproc, "--class-weights", "balanced", "--dropout", "0.2", "--node-embeddings", "v0=3"];
     let chosen = ["--metric", "roc-auc,macro-f1", "--threshold", "best-f1", "--calibrate"];
-    let training = Training::new(&["edge"], Some(&parts.path), &[&flags[..], &more, &chosen].concat());
+    let norms = ["--batch-norm", "--sync-batch-norm"];
+    let training = Training::new(&["edge"], Some(&parts.path), &[&flags[..], &more, &chosen, &norms].concat());
     (parts, training)
 }
 
