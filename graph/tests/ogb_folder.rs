@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use edgecut_graph::readers::{DatasetSource, load, load_with_warnings, read_ogb};
-use edgecut_graph::{Dataset, EdgeTypeId, GraphError, NodeTypeId};
+use edgecut_graph::{Dataset, EdgeTypeId, GraphError, NodeTypeId, TargetKind};
 use edgecut_testing::assert_has;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -313,16 +313,48 @@ fn task_and_metric_of_ogb_are_respected() {
     assert_eq!(notes("acc"), Vec::<String>::new());
     assert!(notes("rocauc")[0].contains("own by the area under the ROC curve: train with --metric roc-auc"));
     assert!(notes("ap")[0].contains("own by another metric than the accuracy"));
+    assert_has(read("own", ",own\nnum tasks,2\n").unwrap_err().to_string(), &["has 1 labels per node", "has 2 tasks"]);
     fs::write(folder.join("raw/node-label.csv"), "0,1\n1,1\n0,0\n1,0\n").unwrap();
     for (text, expected) in [
-        (",own\nnum tasks,112\n", "its nodes have 112 labels each"),
+        (",own\nnum tasks,112\n", "raw/node-label has 2 labels per node, but OGB's dataset has 112 tasks"),
         (",own\nnum tasks,many\n", "num tasks of own is \"many\", expected a number"),
     ] {
         assert_has(read("own", text).unwrap_err().to_string(), &[expected]);
     }
-    let proteins = place(root.path(), "ogbn_proteins");
-    fs::write(proteins.join("raw/node-label.csv"), "0,1\n1,1\n0,0\n1,0\n").unwrap();
-    assert_has(load(&DatasetSource::new("ogbn-proteins", root.path())).unwrap_err().to_string(), &["112 labels"]);
+    let loaded = read("own", ",own\nnum tasks,2\n").unwrap();
+    assert_eq!(loaded.dataset.nodes(NodeTypeId(0)).targets.as_ref().map(|targets| targets.dim), Some(2));
+}
+
+/// ogbn-proteins has 112 labels per node, features of edges, and no features of nodes. Its edges are stored once.
+#[test]
+fn several_labels_per_node_are_read() {
+    let root = tempfile::tempdir().unwrap();
+    let raw = place(root.path(), "ogbn_proteins").join("raw");
+    fs::remove_file(raw.join("node-feat.csv")).unwrap();
+    fs::write(raw.join("node_species.csv"), "3702\n4932\n3702\n4932\n").unwrap();
+    fs::write(raw.join("edge-feat.csv"), "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8\n".repeat(5)).unwrap();
+    let mut lines: Vec<String> = ["0,1", "1,0", "0,1"].map(|pair| vec![pair; 56].join(",")).into();
+    // One label of the last node is known.
+    lines.push(format!("{}1,nan", ",".repeat(110)));
+    fs::write(raw.join("node-label.csv"), lines.join("\n")).unwrap();
+    let source = DatasetSource::new("ogbn-proteins", root.path());
+    let dataset = load(&source).unwrap();
+    dataset.validate().unwrap();
+    let nodes = dataset.nodes(NodeTypeId(0));
+    let targets = nodes.targets.as_ref().unwrap();
+    assert_eq!((targets.dim, targets.kind, nodes.num_classes), (112, TargetKind::MultiLabel, 0));
+    assert!(nodes.labels.is_none() && nodes.features.is_none());
+    assert_eq!(&targets.row(1)[..3], &[1.0, 0.0, 1.0]);
+    let known: Vec<usize> = (0..112).filter(|&task| !targets.row(3)[task].is_nan()).collect();
+    assert_eq!((known, targets.row(3)[110]), (vec![110], 1.0));
+    assert_eq!(&nodes.splits.train[..], &[0, 3]);
+    let edges = dataset.edges(EdgeTypeId(0));
+    let features = edges.attributes.features.as_ref().unwrap();
+    assert_eq!((edges.src.len(), features.num_rows(), features.dim()), (10, 10, 8));
+    lines[2] += ",1";
+    fs::write(raw.join("node-label.csv"), lines.join("\n")).unwrap();
+    let error = load(&source).unwrap_err().to_string();
+    assert_has(error, &["node-label.csv: line 3: 113 values, but the first line has 112"]);
 }
 
 #[test]

@@ -116,6 +116,53 @@ fn several_labels_are_learned_and_predicted() {
     assert_eq!(epochs[number_of(&result, "best_epoch") as usize - 1], lowest);
 }
 
+/// Writes a graph of 300 proteins in OGB's layout of ogbn-proteins: 112 labels, which follow from four of the eight features of the
+/// edges into a protein, and no features of proteins.
+fn write_proteins(folder: &Path) {
+    const NODES: usize = 300;
+    let mut numbers = edgecut_graph::rng::CounterRng::new(5);
+    let signs: Vec<[f64; 4]> = (0..NODES).map(|_| [(); 4].map(|()| numbers.below(2) as f64)).collect();
+    let (mut edges, mut features) = (String::new(), String::new());
+    for (node, signs) in signs.iter().enumerate() {
+        for _ in 0..5 {
+            edges += &format!("{},{node}\n", numbers.below(NODES as u64));
+            let known = signs.map(|sign| format!("{:.3}", sign + 0.2 * numbers.unit()));
+            let others = [(); 4].map(|()| format!("{:.3}", numbers.unit()));
+            features += &format!("{}\n", [known, others].concat().join(","));
+        }
+    }
+    let labels = signs.iter().map(|signs| vec![signs.map(|sign| format!("{sign:.0}")).join(","); 28].join(",") + "\n");
+    let ids: Vec<String> = (0..NODES).map(|node| format!("{node}\n")).collect();
+    for (name, text) in [
+        ("raw/num-node-list.csv", format!("{NODES}\n")),
+        ("raw/num-edge-list.csv", format!("{}\n", 5 * NODES)),
+        ("raw/edge.csv", edges),
+        ("raw/edge-feat.csv", features),
+        ("raw/node-label.csv", labels.collect()),
+        ("raw/node_species.csv", "3702\n".repeat(NODES)),
+        ("split/species/train.csv", ids[..200].concat()),
+        ("split/species/valid.csv", ids[200..250].concat()),
+        ("split/species/test.csv", ids[250..].concat()),
+    ] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+}
+
+#[test]
+fn a_folder_of_ogb_with_112_labels_and_features_of_edges_trains_as_it_is() {
+    let root = Folder::new();
+    let folder = root.join("ogbn_proteins");
+    write_proteins(&folder);
+    let mut command = node(&folder);
+    command.args(["--model", "gine", "--num-neighbors", "-1", "--metric", "roc-auc", "--num-epochs", "30"]);
+    let output = run(command.args(["--nproc-per-node", "2", "--json"]));
+    assert!(stderr(&output).contains("train with --metric roc-auc"), "{}", stderr(&output));
+    let result = json_of(&output);
+    assert!(number_of(&result, "test_metric") > 0.75, "{result}");
+}
+
 #[test]
 fn losses_and_metrics_that_do_not_fit_are_refused() {
     let classes = fake_parts(1);

@@ -1,11 +1,13 @@
 //! The files that the homogeneous and the heterogeneous layout share.
 
 use crate::GraphError;
-use crate::dataset::{Split, Splits};
+use crate::dataset::{Split, Splits, TargetKind, Targets};
 use crate::memory::{Buffer, Features};
 use crate::readers::row_count::RowCount;
 use crate::readers::splits::{checked_split, count_classes};
-use crate::readers::text::{find_csv, read_counts, read_ids, read_labels, read_rows, read_times, require_csv};
+use crate::readers::text::{
+    find_csv, first_line, read_counts, read_ids, read_labels, read_rows, read_rows_with_gaps, read_times, require_csv,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
@@ -67,19 +69,30 @@ pub(super) fn read_features(dir: &Path, stem: &str, rows: RowCount) -> Result<Op
     Ok((dim > 0).then(|| Features::F32 { values: values.into(), dim }))
 }
 
-/// The labels of a node type, if any, and the number of their classes.
+/// The labels of a node type, if any: a class per node with the number of classes, or several labels per node.
 #[derive(Default)]
 pub(super) struct Labels {
     pub(super) labels: Option<Buffer<i64>>,
     pub(super) num_classes: usize,
+    pub(super) targets: Option<Targets>,
 }
 
+/// Reads a class per node, or several labels per node if the first line has several columns.
 pub(super) fn read_node_labels(dir: &Path, nodes: RowCount) -> Result<Labels, GraphError> {
     let Some(path) = find_csv(dir, "node-label") else { return Ok(Labels::default()) };
+    if first_line(&path)?.contains(&b',') {
+        let (values, dim) = read_rows_with_gaps(&path)?;
+        nodes.check_rows(&path, values.len().checked_div(dim).unwrap_or(0))?;
+        let targets = Targets { kind: TargetKind::of(&values), values: values.into(), dim };
+        return match targets.problem(nodes.number, nodes.item()) {
+            Some(why) => Err(GraphError::format(path, why)),
+            None => Ok(Labels { targets: Some(targets), ..Labels::default() }),
+        };
+    }
     let labels = read_labels(&path, nodes.number)?;
     nodes.check_rows(&path, labels.len())?;
     let num_classes = count_classes(&path, &labels, "node")?;
-    Ok(Labels { labels: Some(labels.into()), num_classes })
+    Ok(Labels { labels: Some(labels.into()), num_classes, targets: None })
 }
 
 pub(super) fn read_node_years(dir: &Path, nodes: RowCount) -> Result<Option<Buffer<i64>>, GraphError> {

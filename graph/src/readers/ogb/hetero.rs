@@ -28,7 +28,7 @@ pub(in crate::readers) const TRIPLETS: &str = "triplet-type-list";
 /// | `raw/relations/SRC___REL___DST/edge-feat` | a row of numbers per edge; optional |
 /// | `raw/node-feat/TYPE/node-feat` | a row of numbers per node; optional |
 /// | `raw/node-feat/TYPE/node_year` | a time per node, a whole number; optional |
-/// | `raw/node-label/TYPE/node-label` | a class per node; `nan`, `-1` or empty if unlabeled; optional |
+/// | `raw/node-label/TYPE/node-label` | a class per node; `nan`, `-1` or empty if unlabeled. Or several labels or numbers per node; optional |
 /// | `split/SCHEME/TYPE/{train,valid,test}` | a node id per line, in any order; optional |
 ///
 /// Other files, such as `nodetype-has-feat` and `edge_reltype`, are ignored: a file above is read if it exists. If
@@ -115,7 +115,7 @@ fn triplets(raw: &Path, types: &[(String, usize)]) -> Result<Vec<Triplet>, Graph
 
 fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) -> Result<NodeData, GraphError> {
     let nodes = RowCount::nodes_of_type(num_nodes, name);
-    let Labels { labels, num_classes } = read_node_labels(&raw.join("node-label").join(name), nodes)?;
+    let Labels { labels, num_classes, targets } = read_node_labels(&raw.join("node-label").join(name), nodes)?;
     let feature_dir = raw.join("node-feat").join(name);
     let splits = scheme.map(|scheme| scheme.join(name)).filter(|dir| dir.is_dir());
     let splits = splits.map(|dir| read_splits(&dir, nodes)).transpose()?;
@@ -125,6 +125,7 @@ fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) ->
         features: read_features(&feature_dir, "node-feat", nodes)?,
         num_classes,
         labels,
+        targets,
         times: read_node_years(&feature_dir, nodes)?,
         ..NodeData::default()
     };

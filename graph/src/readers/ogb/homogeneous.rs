@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// | `raw/num-edge-list` | the number of edges |
 /// | `raw/edge` | `source,destination` per line, ids from 0 |
 /// | `raw/node-feat` | a row of numbers per node; optional |
-/// | `raw/node-label` | a class per node; `nan`, `-1` or empty if unlabeled; optional |
+/// | `raw/node-label` | a class per node; `nan`, `-1` or empty if unlabeled. Or several labels per node, 0 or 1, or numbers; `nan` or empty if unknown; optional |
 /// | `raw/node_year` | a time per node, a whole number; optional |
 /// | `raw/edge-feat` | a row of numbers per edge; optional |
 /// | `split/SCHEME/{train,valid,test}` | a node id per line, in any order; optional |
@@ -34,8 +34,8 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Fails if a file is missing or truncated, if a count contradicts another file, if the split scheme does not exist or
 /// is ambiguous, and for any bad line: an id out of range, a value that is not a finite number, or a row of another
-/// length. A dataset with several labels per node, such as ogbn-proteins, is refused. Each error names the file and the
-/// line, counted from 1.
+/// length, and if nodes have another number of labels than OGB gives them, such as 112 in ogbn-proteins. Each error names
+/// the file and the line, counted from 1.
 pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
     let raw = folder.join("raw");
     let edge_file = edge_file(&raw)?;
@@ -53,13 +53,18 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
         let EdgeEnds { src, dst } = read_edges(&edge_file, nodes, nodes)?;
         check_num_edges(&edge_file, src.len(), edges, &count_file)?;
 
-        let Labels { labels, num_classes } = join(labels).map_err(|error| properties.explain(folder, error))?;
+        let Labels { labels, num_classes, targets } = join(labels)?;
+        let of_classes = labels.as_ref().map(|_| 1);
+        if let Some(num_labels) = targets.as_ref().map(|targets| targets.dim).or(of_classes) {
+            properties.check_num_labels(folder, num_labels)?;
+        }
         let mut node_data = NodeData {
             name: DEFAULT_NODE_TYPE.into(),
             num_nodes: nodes.number,
             features: join(features)?,
             num_classes,
             labels,
+            targets,
             times: read_node_years(&raw, nodes)?,
             ..NodeData::default()
         };

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// The datasets that OGB's package describes in its `master.csv`.
 const KNOWN: [(&str, OgbProperties); 5] = [
-    ("ogbn-products", OgbProperties { adds_inverse_edges: true, num_tasks: 1, metric: Metric::Accuracy }),
-    ("ogbn-proteins", OgbProperties { adds_inverse_edges: true, num_tasks: 112, metric: Metric::RocAuc }),
+    ("ogbn-products", OgbProperties { adds_inverse_edges: true, num_tasks: Some(1), metric: Metric::Accuracy }),
+    ("ogbn-proteins", OgbProperties { adds_inverse_edges: true, num_tasks: Some(112), metric: Metric::RocAuc }),
     ("ogbn-arxiv", OgbProperties::PLAIN),
     ("ogbn-papers100M", OgbProperties::PLAIN),
     ("ogbn-mag", OgbProperties::PLAIN),
@@ -22,8 +22,8 @@ const EVAL_METRIC: &str = "eval metric";
 pub(in crate::readers) struct OgbProperties {
     /// True if OGB's loader adds the inverse of each edge.
     pub(super) adds_inverse_edges: bool,
-    /// The number of labels per node.
-    num_tasks: u32,
+    /// The number of labels per node, if it is known beside the labels.
+    num_tasks: Option<usize>,
     metric: Metric,
 }
 
@@ -65,7 +65,7 @@ impl Column {
 }
 
 impl OgbProperties {
-    const PLAIN: Self = Self { adds_inverse_edges: false, num_tasks: 1, metric: Metric::Accuracy };
+    const PLAIN: Self = Self { adds_inverse_edges: false, num_tasks: None, metric: Metric::Accuracy };
 
     /// Returns the properties of the dataset `name` in `folder`: those in `master.csv` in the folder or beside it, and
     /// for known names those of OGB's package.
@@ -89,7 +89,8 @@ impl OgbProperties {
                 Some(value) => return Err(column.wrong(ADD_INVERSE_EDGE, value, "True or False")),
             }
             if let Some(value) = column.value(NUM_TASKS) {
-                found.num_tasks = value.parse().map_err(|_| column.wrong(NUM_TASKS, value, "a number"))?;
+                let number = value.parse().map_err(|_| column.wrong(NUM_TASKS, value, "a number"))?;
+                found.num_tasks = Some(number);
             }
             match column.value(EVAL_METRIC) {
                 None => {}
@@ -102,17 +103,21 @@ impl OgbProperties {
         Ok(found)
     }
 
-    /// Returns a better error for labels of the dataset in `folder` that cannot be read, if a node has several.
-    pub(super) fn explain(&self, folder: &Path, error: GraphError) -> GraphError {
-        if self.num_tasks == 1 {
-            return error;
+    /// Compares the number of labels per node in the files of `folder` with the number that OGB gives, if it is known.
+    ///
+    /// # Errors
+    /// Both numbers, if they differ.
+    pub(super) fn check_num_labels(&self, folder: &Path, found: usize) -> Result<(), GraphError> {
+        match self.num_tasks {
+            Some(expected) if expected != found => {
+                let why = format!(
+                    "raw/node-label has {found} labels per node, but OGB's dataset has {expected} tasks: download it again, \
+                     or correct `{NUM_TASKS}` in master.csv"
+                );
+                Err(GraphError::format(folder, why))
+            }
+            _ => Ok(()),
         }
-        let why = format!(
-            "its nodes have {} labels each, one per task, but models have one label per node: save node-label as \
-             targets.npy in a folder of arrays, or one of its columns as y.npy ({error})",
-            self.num_tasks
-        );
-        GraphError::format(folder, why)
     }
 
     /// Returns a note on the metric by which OGB compares models of the dataset, if it is not the accuracy.

@@ -68,6 +68,15 @@ pub(crate) fn parse_file<P: BlockParser>(path: &Path, mut parser: P) -> Result<V
     results.in_order(path)
 }
 
+/// Returns the first line of the file at `path`, which [`parse_file`] can read, without its line end.
+///
+/// # Errors
+/// Fails for an unreadable file.
+pub(crate) fn first_line(path: &Path) -> Result<Vec<u8>, GraphError> {
+    let block = Blocks::open(path)?.next_block()?.unwrap_or_default();
+    Ok(line_at(&block, 0).to_vec())
+}
+
 /// Calls `parse` with the remaining blocks and their indices, until `failed` is set. `second` is the block with index 1.
 fn parse_rest(
     blocks: &mut Blocks<'_>,

@@ -13,14 +13,25 @@ use std::path::Path;
 /// Fails for a value that is not a finite number, with its line and column counted from 1, and for a row of another
 /// length than the first.
 pub(crate) fn read_rows(path: &Path) -> Result<(Vec<f32>, usize), GraphError> {
+    parse_rows(path, false)
+}
+
+/// Like [`read_rows`], but `nan` and empty fields are unknown values, which become NaN.
+pub(crate) fn read_rows_with_gaps(path: &Path) -> Result<(Vec<f32>, usize), GraphError> {
+    parse_rows(path, true)
+}
+
+fn parse_rows(path: &Path, has_gaps: bool) -> Result<(Vec<f32>, usize), GraphError> {
     let mut columns = 0;
-    let parser = RowParser { columns: &mut columns };
+    let parser = RowParser { columns: &mut columns, has_gaps };
     let values = concat(parse_file(path, parser)?);
     Ok((values, columns))
 }
 
 struct RowParser<'a> {
     columns: &'a mut usize,
+    /// True if values may be unknown.
+    has_gaps: bool,
 }
 
 impl RowParser<'_> {
@@ -30,7 +41,7 @@ impl RowParser<'_> {
         for column in 1..=*self.columns {
             let (value, length) = match short_decimal(&bytes[at..]) {
                 Some(short) => short,
-                None => long_number(&bytes[at..]).map_err(|why| format!("column {column}: {why}"))?,
+                None => long_number(&bytes[at..], self.has_gaps).map_err(|why| format!("column {column}: {why}"))?,
             };
             out.push(value);
             at += length;
@@ -57,10 +68,15 @@ impl RowParser<'_> {
     }
 }
 
-/// Parses the number before the next comma or line end. Returns it with its length, including white space.
-fn long_number(bytes: &[u8]) -> Result<(f32, usize), String> {
+/// Parses the number before the next comma or line end, which may be unknown with `has_gaps`. Returns it with its length,
+/// including white space.
+fn long_number(bytes: &[u8], has_gaps: bool) -> Result<(f32, usize), String> {
     let length = bytes.iter().position(|&b| b == b',' || b == b'\n').unwrap_or(bytes.len());
     let field = bytes[..length].strip_suffix(b"\r").unwrap_or(&bytes[..length]);
+    let text = field.trim_ascii();
+    if has_gaps && (text.is_empty() || text.eq_ignore_ascii_case(b"nan")) {
+        return Ok((f32::NAN, field.len()));
+    }
     Ok((finite_f32(field)?, field.len()))
 }
 
@@ -107,6 +123,18 @@ mod tests {
             assert_eq!(rows(text), expected, "{text:?}");
         }
         assert_eq!(rows(""), Ok((vec![], 0)));
+    }
+
+    #[test]
+    fn unknown_values_are_gaps() {
+        let (values, columns) = with_file("1,nan,0\r\n,NaN, \n0,1,", read_rows_with_gaps).unwrap();
+        let known: Vec<Option<f32>> = values.into_iter().map(|value| Some(value).filter(|v| !v.is_nan())).collect();
+        let expected = [Some(1.0), None, Some(0.0), None, None, None, Some(0.0), Some(1.0), None];
+        assert_eq!((known.as_slice(), columns), (&expected[..], 3));
+        let error = with_file("1,0\n1,x\n", read_rows_with_gaps).unwrap_err();
+        assert!(error.starts_with("line 2: column 2: \"x\" is not a number"), "{error}");
+        let error = with_file("1,0\n1,inf\n", read_rows_with_gaps).unwrap_err();
+        assert!(error.starts_with("line 2: column 2: \"inf\" is not a finite"), "{error}");
     }
 
     #[test]
