@@ -7,7 +7,9 @@ use crate::support::{Numbers, on_ranks, parts_of, write_parts};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
+use edgecut_dist_sampler::{
+    DistGraph, DistGraphConfig, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
+};
 use edgecut_gnn::nn::{Aggregation, EdgeDecoderKind, GinSettings, GineSettings};
 use edgecut_graph::{
     Dataset, EdgeData, EdgeLabelValues, EdgeLabels, Features, NO_SPLIT, NodeData, NodeTypeId, Split, TargetKind,
@@ -228,6 +230,58 @@ fn neither_an_edge_nor_its_reverse_tells_its_class() {
         assert!(included > 0.75, "the message over the edge tells its class: {included}, {edge_weights}");
         let excluded = auc(&base);
         assert!((0.4..0.6).contains(&excluded), "without it, the class is unknown: {excluded}, {edge_weights}");
+    }
+}
+
+/// Generates payments of one user each at the time 100, with random classes, and a refund at another time for each payment of
+/// class 1.
+fn refunds_at(time: i64) -> Dataset {
+    const PAYMENTS: usize = 1200;
+    const SHOPS: usize = 50;
+    let mut numbers = Numbers(13);
+    let mut node_types = Vec::new();
+    for (name, num_nodes) in [("user", PAYMENTS), ("shop", SHOPS)] {
+        // The first feature is a constant, so that a message tells that there is an edge.
+        let values: Vec<f32> = (0..num_nodes).flat_map(|_| [1.0, numbers.below(1000) as f32 / 500.0 - 1.0]).collect();
+        let features = Some(Features::F32 { values: values.into(), dim: 2 });
+        node_types.push(NodeData { name: name.into(), num_nodes, features, ..NodeData::default() });
+    }
+    let users: Vec<u32> = (0..PAYMENTS as u32).collect();
+    let shops: Vec<u32> = users.iter().map(|_| numbers.below(SHOPS as u64) as u32).collect();
+    let classes: Vec<i64> = users.iter().map(|_| numbers.below(2) as i64).collect();
+    let refunded: Vec<u32> = users.iter().copied().filter(|&user| classes[user as usize] == 1).collect();
+    let refunding: Vec<u32> = refunded.iter().map(|_| numbers.below(SHOPS as u64) as u32).collect();
+    let splits = [Split::Train, Split::Train, Split::Train, Split::Valid, Split::Test].map(Split::code);
+    let mut pays = EdgeData::new(NodeTypeId(0), "pays", NodeTypeId(1), users.into(), shops.into());
+    pays.attributes.times = Some(vec![100_i64; PAYMENTS].into());
+    pays.attributes.labels = Some(EdgeLabels {
+        values: EdgeLabelValues::Classes { of_edges: classes.into(), num_classes: 2 },
+        splits: splits.repeat(PAYMENTS / splits.len()).into(),
+    });
+    let times = vec![time; refunded.len()];
+    let mut refunds = EdgeData::new(NodeTypeId(1), "refunds", NodeTypeId(0), refunding.into(), refunded.into());
+    refunds.attributes.times = Some(times.into());
+    let mut dataset = Dataset { name: "refunds".into(), node_types, edge_types: vec![pays, refunds] };
+    dataset.validate().expect("a valid graph");
+    dataset.add_reverse_edges();
+    dataset
+}
+
+/// A later edge of an end tells the class. With times, it is not in the neighborhood of the edge, while earlier edges are.
+#[test]
+fn what_comes_after_an_edge_does_not_tell_its_class() {
+    let base = EdgeTrainingConfig { scoring: scoring("roc-auc"), ..config(24) };
+    let temporal = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
+    for (time, temporal, is_told) in [(101, None, true), (101, Some(temporal), false), (99, Some(temporal), true)] {
+        let sampler = SamplerConfig::new(vec![Fanout::All]).with_times(temporal);
+        let config = EdgeTrainingConfig { training: TrainingConfig { sampler, ..base.training.clone() }, ..base.clone() };
+        let auc = result(&refunds_at(time), &config).test_metric.expect("test edges of both classes");
+        let what = format!("{auc} with refunds at {time}, times: {}", temporal.is_some());
+        if is_told {
+            assert!(auc > 0.9, "{what}");
+        } else {
+            assert!((0.35..0.65).contains(&auc), "{what}");
+        }
     }
 }
 
