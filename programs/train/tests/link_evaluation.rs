@@ -155,6 +155,53 @@ fn layer_wise_evaluation_equals_that_with_all_sampled_neighbors() {
     }
 }
 
+/// An evaluation lists the same destinations as predictions, which are compared with brute force in `predict_links.rs`.
+#[test]
+fn lists_of_the_best_destinations_are_those_of_predictions() {
+    let [two, three] = [2, 3].map(link_parts);
+    let Scratch { folder: _folder, model, out } = scratch();
+    let metrics = "recall@20,ndcg@20,map@20,hit-rate@20,coverage@20,recall@5";
+    let found = trained("link", &two.path, &model, &["--metric", metrics, "--eval", "layer-wise"]);
+    assert_eq!(entry(&found, "metric"), "recall@20");
+    let top = ["--output", "top-k", "--sources", "all", "--top-k", "20", "--exclude-known", "train"];
+    let listed = predicted(&three.path, &model, &out, &top);
+    assert_eq!(entry(&found, "test.lists.sources"), entry(&listed, "test.sources"));
+    let sources = number_of(&listed, "test.sources") as usize;
+    for (name, of_lists) in [("recall@20", "recall"), ("ndcg@20", "ndcg"), ("map@20", "map"), ("hit-rate@20", "hit_rate")] {
+        let expected = number_of(&listed, &format!("test.{of_lists}"));
+        assert_near(number_of(&found, &format!("test.lists.metrics.{name}")), expected, sources, name);
+        let expected = number_of(&listed, &format!("popularity.{of_lists}"));
+        let of_popularity = number_of(&found, &format!("test.lists.popularity.{name}"));
+        assert!((of_popularity - expected).abs() < 1e-9, "{name}: {of_popularity} instead of {expected}");
+    }
+    // Predictions also count the lists of sources without test edges.
+    let coverage = number_of(&found, "test.lists.metrics.coverage@20");
+    assert!(coverage > 0.0 && coverage <= number_of(&listed, "test.coverage") + 1e-9, "{found} {listed}");
+    let short = number_of(&found, "test.lists.metrics.recall@5");
+    assert!(short < number_of(&found, "test.lists.metrics.recall@20"), "{found}");
+    // The sources that are drawn do not depend on parts and processes.
+    let few = ["--metric", "recall@20,mrr", "--eval", "layer-wise", "--eval-negatives", "20", "--eval-sources", "30"];
+    let mut results = Vec::new();
+    for (parts, processes) in [(&two, 1), (&three, 3), (&two, 4)] {
+        results.push(evaluate(&parts.path, processes, &model, &few));
+    }
+    for result in &results {
+        for split in ["valid", "test"] {
+            assert_eq!(number_of(result, &format!("{split}.lists.sources")), 30.0);
+            assert_same(result, &results[0], &[&format!("{split}.lists.popularity")]);
+            let name = format!("{split}.lists.metrics.recall@20");
+            assert_near(number_of(result, &name), number_of(&results[0], &name), 30, &name);
+        }
+    }
+    assert_ne!(entry(&results[0], "valid.lists"), entry(&results[0], "test.lists"));
+    // Several edge types, and rows from sampled neighbors.
+    let typed = typed_link_parts(2);
+    let flags = "--model rgcn --decoder distmult --num-neighbors 5,3 --num-epochs 2 --metric ndcg@9 --eval-negatives 9 --json";
+    let flags: Vec<&str> = flags.split(' ').collect();
+    let typed = json_of(link(&typed.path, 3, &flags));
+    assert!(number_of(&typed, "valid.lists.metrics.ndcg@9") > 0.0, "{typed}");
+}
+
 #[test]
 fn a_loaded_model_keeps_its_convolution_and_its_use_of_edge_features() {
     let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };

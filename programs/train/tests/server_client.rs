@@ -126,6 +126,7 @@ fn links_are_predicted_from_servers_as_from_parts() {
     assert_eq!(result(client("link", &servers), &flags), result(train("link", &parts.path), &flags));
     for (flags, expected) in [
         (["--eval-negatives", "all"].as_slice(), "servers compute no embeddings of all nodes"),
+        (&["--metric", "recall@5"], "recall@5 lists the best of all destinations, and servers compute no embeddings"),
         (&["--negatives", "degree"], "servers draw no negatives by degree"),
         (&["--train-negatives", "to"], "servers look up no given negatives (--train-negatives)"),
     ] {

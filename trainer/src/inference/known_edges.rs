@@ -56,9 +56,14 @@ impl KnownEdges {
         Self::of(graph, edge_type, Wanted { train, held_out, sources }, world)
     }
 
-    /// Finds the held-out test edges of all sources. Every rank must call this.
-    pub(super) fn test(graph: &DistGraph, edge_type: EdgeTypeId, world: &mut ProcessGroup) -> Result<Self, TrainError> {
-        Self::of(graph, edge_type, Wanted { train: false, held_out: &[Split::Test], sources: None }, world)
+    /// Finds the held-out edges of a split of all sources. Every rank must call this.
+    pub(super) fn held_out(
+        graph: &DistGraph,
+        edge_type: EdgeTypeId,
+        split: Split,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        Self::of(graph, edge_type, Wanted { train: false, held_out: &[split], sources: None }, world)
     }
 
     fn of(

@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
-use edgecut_graph::EdgeTypeId;
+use edgecut_graph::{EdgeTypeId, Split};
 use edgecut_graph::rng::{CounterRng, combine};
 use rayon::prelude::*;
 use std::cmp::Reverse;
@@ -52,7 +52,8 @@ pub struct TopDestinations {
     /// The positions of the candidates to rank, ascending.
     ranked: Vec<u32>,
     known: KnownEdges,
-    test: KnownEdges,
+    /// The edges that lists are compared with.
+    held_out: KnownEdges,
     has_test_edges: bool,
     /// The candidates from the most to the fewest in-edges of the type, as positions.
     popular: Vec<u32>,
@@ -90,8 +91,8 @@ impl TopDestinations {
                 KnownEdges::find(graph, ends.edge_type(), config.excluded, Some(&sources), world)?
             }
         };
-        let test = KnownEdges::test(graph, ends.edge_type(), world)?;
-        let mut has_test_edges = [u64::from(!test.is_empty())];
+        let held_out = KnownEdges::held_out(graph, ends.edge_type(), Split::Test, world)?;
+        let mut has_test_edges = [u64::from(!held_out.is_empty())];
         world.all_reduce(&mut has_test_edges, ReduceOp::Max)?;
         let popular = by_popularity(graph, ends.edge_type(), &candidates, &ids);
         let k = config.k.min(ends.num_nodes()[1]);
@@ -113,7 +114,7 @@ impl TopDestinations {
             candidates,
             ids,
             known,
-            test,
+            held_out,
             has_test_edges: has_test_edges[0] > 0,
             popular,
             sources_at_once,
@@ -133,6 +134,15 @@ impl TopDestinations {
         self
     }
 
+    /// Compares lists with the held-out edges of a split in place of the test edges. Every rank must call this.
+    pub(crate) fn compared_with(mut self, split: Split, world: &mut ProcessGroup) -> Result<Self, TrainError> {
+        if split != Split::Test {
+            let held_out = KnownEdges::held_out(self.ends.node(), self.ends.edge_type(), split, world)?;
+            self.held_out = held_out;
+        }
+        Ok(self)
+    }
+
     /// Returns the number of sources to rank at once, the same on all ranks.
     pub fn sources_at_once(&self) -> usize {
         self.sources_at_once
@@ -148,16 +158,20 @@ impl TopDestinations {
         self.has_test_edges
     }
 
-    /// Returns the destinations of the held-out test edges of each source, as ids of the dataset, ascending and distinct.
-    /// Every rank must call this with the same sources.
+    /// Returns the destinations of the held-out edges of each source, as ids of the dataset, ascending and distinct: of the test
+    /// edges, unless lists are compared with another split. Every rank must call this with the same sources.
     ///
     /// # Errors
     /// A failure of the job, or sources that do not exist.
-    pub fn test_destinations(&self, sources: &[u32], world: &mut ProcessGroup) -> Result<Vec<Vec<u32>>, TrainError> {
+    pub fn held_out_destinations(
+        &self,
+        sources: &[u32],
+        world: &mut ProcessGroup,
+    ) -> Result<Vec<Vec<u32>>, TrainError> {
         let mut own = Vec::with_capacity(sources.len());
         for source in self.global_sources(sources)? {
             let known: Vec<u32> = self.known.of_source(source, 0).collect();
-            let positions = self.test.of_source(source, 0).filter(|at| known.binary_search(at).is_err());
+            let positions = self.held_out.of_source(source, 0).filter(|at| known.binary_search(at).is_err());
             own.push(positions.map(|at| ScoredNode { id: self.ids[at as usize], score: 0.0 }).collect());
         }
         let mut merged = Vec::with_capacity(sources.len());

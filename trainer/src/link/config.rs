@@ -1,5 +1,6 @@
 //! The settings of link prediction, and their checks against the graph.
 
+use super::list_metric::ListMetric;
 use super::loss::{Bce, LinkLoss};
 use super::rank_range::RankRange;
 use super::reverse_overlap::are_opposite;
@@ -80,8 +81,12 @@ settings! {
         pub rank: RankedEnds = RankedEnds::Destination => Flag::new("destination|both");
         /// Metrics on the validation edges, separated by commas; the first selects the best epoch. K is any number. roc-auc and
         /// average-precision keep all scores in memory and are computed only if named here, or if all edges share given
-        /// negatives
-        pub metric: MetricList<LinkMetric> = MetricList::default() => Flag::new("mrr|hits@K|roc-auc|average-precision,…");
+        /// negatives. recall@K, ndcg@K, map@K, hit-rate@K and coverage@K compare the K best of all destinations of a source
+        /// with its held-out edges
+        pub metric: MetricList<LinkMetric> = MetricList::default() => Flag::new("mrr|hits@K|recall@K|ndcg@K|roc-auc,…");
+        /// With recall@K, ndcg@K, map@K, hit-rate@K or coverage@K in --metric: list the destinations of at most N of the sources
+        /// with held-out edges, drawn by --seed [default: 2000]
+        pub eval_sources: Option<usize> = None => Flag::new("N").checked(in_range::<1, { u32::MAX as u64 }>);
         /// True to train on all edges without validation. The model of the last epoch is kept.
         pub without_validation: bool = false;
         /// True to accept held-out edges whose reverse is a training edge of a type in `reverse_types`, as parts do that were made
@@ -196,6 +201,8 @@ pub enum LinkMetric {
     RocAuc,
     /// The average precision of edges among edges and negatives.
     AveragePrecision,
+    /// A metric of the best destinations of sources among all destinations.
+    OfLists(ListMetric),
 }
 
 impl LinkMetric {
@@ -206,6 +213,7 @@ impl LinkMetric {
             Self::HitsAt(depth) => format!("hits@{depth}"),
             Self::RocAuc => "ROC AUC".into(),
             Self::AveragePrecision => "average precision".into(),
+            Self::OfLists(metric) => metric.label(),
         }
     }
 
@@ -236,6 +244,7 @@ impl fmt::Display for LinkMetric {
             Self::HitsAt(depth) => write!(f, "hits@{depth}"),
             Self::RocAuc => f.write_str("roc-auc"),
             Self::AveragePrecision => f.write_str("average-precision"),
+            Self::OfLists(metric) => write!(f, "{metric}"),
         }
     }
 }
@@ -247,11 +256,14 @@ impl FromStr for LinkMetric {
             "mrr" => Ok(Self::Mrr),
             "roc-auc" | "rocauc" => Ok(Self::RocAuc),
             "average-precision" | "ap" => Ok(Self::AveragePrecision),
-            _ => match word.strip_prefix("hits@").map(str::parse) {
-                Some(Ok(depth @ 1..)) => Ok(Self::HitsAt(depth)),
+            _ => match (word.strip_prefix("hits@").map(str::parse), word.parse()) {
+                (Some(Ok(depth @ 1..)), _) => Ok(Self::HitsAt(depth)),
+                (_, Ok(of_lists)) => Ok(Self::OfLists(of_lists)),
                 _ => {
-                    let hint = suggestion(word, ["mrr", "hits@50", "roc-auc", "average-precision"]);
-                    let expected = "mrr, hits@K such as hits@50, roc-auc or average-precision";
+                    let known = ["mrr", "hits@50", "recall@20", "ndcg@20", "map@20", "roc-auc", "average-precision"];
+                    let hint = suggestion(word, known);
+                    let expected = "mrr, hits@K such as hits@50, roc-auc, average-precision, or recall@K, ndcg@K, map@K, \
+                                    hit-rate@K or coverage@K such as recall@20";
                     Err(format!("unknown metric {word:?}{hint}: expected {expected}"))
                 }
             },

@@ -6,9 +6,10 @@ use super::edge_batches::{EdgeBatches, EdgeGroup, EdgeLoaders, Pairs};
 use super::filtered::FilteredRanking;
 use super::given::GivenRanking;
 use super::judged::Judged;
+use super::list_ranking::ListRanking;
 use super::loss::LinkLoss;
 use super::most_negatives::MostNegatives;
-use super::node_rows::{NodeEncoder, NodeRows, RowScorer};
+use super::node_rows::{NodeEncoder, RowScorer};
 use super::reverse_overlap::check_reverse_types;
 use super::scored_edges::ScoredEdges;
 use super::scores::{LinkResult, LinkScores};
@@ -32,6 +33,10 @@ use std::sync::Arc;
 /// The evaluation of link prediction models on the validation and test edges.
 pub struct LinkEvaluator<B: Backend> {
     ranking: Ranking,
+    /// The computation of the rows of all nodes, if edges are ranked by them or destinations are listed.
+    encoder: Option<NodeEncoder>,
+    /// The lists of the best destinations, if metrics judge them.
+    lists: Option<ListRanking>,
     negatives: MostNegatives,
     /// True if there are validation edges, and if there are test edges.
     has_edges: [bool; 2],
@@ -47,7 +52,7 @@ enum Ranking {
     /// In batches with the neighborhoods of all ends.
     Batches(EdgeBatches),
     /// With the rows of all nodes, which are computed once per evaluation.
-    Rows(Box<NodeEncoder>, Candidates),
+    Rows(Candidates),
 }
 
 /// The nodes against which edges are ranked.
@@ -79,44 +84,50 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         let is_sampled = config.training.eval_layer_wise.is_none();
         // Nodes have one row for all edges only if their neighbors do not depend on the edge.
         let has_rows = !graph.is_client() && config.training.sampler.temporal.is_none();
+        let in_batches = match config.eval_negatives {
+            LinkEvaluation::Sampled(_) => is_sampled,
+            LinkEvaluation::Given => is_sampled && !has_rows,
+            LinkEvaluation::Filtered => false,
+        };
+        let lists = ListRanking::new(graph, config, world)?;
+        let mut encoder = None;
+        if !in_batches || lists.is_some() {
+            let edge_types = target_edge_types(graph.part().meta(), config)?;
+            encoder = Some(NodeEncoder::new(graph, schema, options, config, &edge_types, world)?);
+        }
         let ranking = match config.eval_negatives {
-            LinkEvaluation::Sampled(num) if is_sampled => {
+            LinkEvaluation::Sampled(num) if in_batches => {
                 let sampler = schema.sampler(graph, config.training.eval_sampler())?;
                 let loaders = EdgeLoaders { sampler, wanted: options.wanted(), config };
                 Ranking::Batches(loaders.sampled(num, world)?)
             }
-            LinkEvaluation::Given if is_sampled && !has_rows => {
+            LinkEvaluation::Given if in_batches => {
                 let sampler = schema.sampler(graph, config.training.eval_sampler())?;
                 let loaders = EdgeLoaders { sampler, wanted: options.wanted(), config };
                 Ranking::Batches(loaders.given(world)?)
             }
-            evaluation => {
-                let edge_types = target_edge_types(graph.part().meta(), config)?;
-                let encoder = NodeEncoder::new(graph, schema, options, config, &edge_types, world)?;
-                let candidates = match evaluation {
-                    LinkEvaluation::Sampled(num) => {
-                        let no_neighbors = SamplerConfig::new(Vec::<Fanout>::new());
-                        let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), no_neighbors)?);
-                        let loaders = EdgeLoaders { sampler, wanted: NodeFields::default(), config };
-                        Candidates::Sampled(loaders.sampled(num, world)?)
-                    }
-                    LinkEvaluation::Given => Candidates::Given(GivenRanking::new(graph, config)?),
-                    LinkEvaluation::Filtered if !graph.is_even() => {
-                        let what = "all nodes are ranked only if the same number of processes holds each part: start a \
-                                    multiple of the number of parts, or fewer processes than parts, or rank sampled \
-                                    nodes (`eval_negatives=100`)";
-                        return Err(TrainError::config(what));
-                    }
-                    LinkEvaluation::Filtered => Candidates::All(FilteredRanking::new(graph, config, world)?),
-                };
-                Ranking::Rows(Box::new(encoder), candidates)
+            LinkEvaluation::Sampled(num) => {
+                let no_neighbors = SamplerConfig::new(Vec::<Fanout>::new());
+                let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), no_neighbors)?);
+                let loaders = EdgeLoaders { sampler, wanted: NodeFields::default(), config };
+                Ranking::Rows(Candidates::Sampled(loaders.sampled(num, world)?))
             }
+            LinkEvaluation::Given => Ranking::Rows(Candidates::Given(GivenRanking::new(graph, config)?)),
+            LinkEvaluation::Filtered if !graph.is_even() => {
+                let what = "all nodes are ranked only if the same number of processes holds each part: start a \
+                            multiple of the number of parts, or fewer processes than parts, or rank sampled \
+                            nodes (`eval_negatives=100`)";
+                return Err(TrainError::config(what));
+            }
+            LinkEvaluation::Filtered => Ranking::Rows(Candidates::All(FilteredRanking::new(graph, config, world)?)),
         };
         let device = device.clone();
         let meta = graph.part().meta();
         let has_edges = held_out_of(meta, &target_edge_types(meta, config)?);
         Ok(Self {
             ranking,
+            encoder,
+            lists,
             negatives,
             has_edges,
             schema: Arc::clone(schema),
@@ -135,6 +146,14 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         run: &mut Evaluation<'_, LinkModel<B>>,
     ) -> Result<[LinkScores; N], TrainError> {
         let mut scores: [LinkScores; N] = std::array::from_fn(|_| LinkScores::default());
+        let rows = match &self.encoder {
+            Some(encoder) => {
+                Some(encoder.encode(run.model, run.embeddings, run.progress, run.world, &self.device)?)
+            }
+            None => None,
+        };
+        let model = run.model;
+        let scorer = rows.as_ref().map(|rows| RowScorer { model, rows, device: &self.device });
         match &self.ranking {
             Ranking::Batches(edges) => {
                 for (scores, split) in scores.iter_mut().zip(splits) {
@@ -149,15 +168,18 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                     };
                 }
             }
-            Ranking::Rows(encoder, candidates) => {
-                let rows = encoder.encode(run.model, run.embeddings, run.progress, run.world, &self.device)?;
+            Ranking::Rows(candidates) => {
+                let scorer = scorer.as_ref().ok_or_else(|| TrainError::batch("the rows of all nodes are missing"))?;
                 for (scores, split) in scores.iter_mut().zip(splits) {
-                    *scores = self.rank_rows(candidates, split, &rows, run)?;
+                    *scores = self.rank_rows(candidates, split, scorer, run)?;
                 }
             }
         }
         for (scores, split) in scores.iter_mut().zip(splits) {
             *scores = std::mem::take(scores).without_certain_hits(self.negatives.of(split));
+            if let (Some(lists), Some(scorer)) = (&self.lists, &scorer) {
+                scores.lists = lists.run(split, scorer, run.world)?;
+            }
         }
         Ok(scores)
     }
@@ -199,13 +221,12 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         &self,
         candidates: &Candidates,
         split: Split,
-        rows: &NodeRows,
+        scorer: &RowScorer<'_, B>,
         run: &mut Evaluation<'_, LinkModel<B>>,
     ) -> Result<LinkScores, TrainError> {
-        let scorer = RowScorer { model: run.model, rows, device: &self.device };
         let edges = match candidates {
-            Candidates::All(ranking) => return ranking.run(split, &scorer, run.progress, run.world),
-            Candidates::Given(ranking) => return ranking.run(split, &scorer, run.progress, run.world),
+            Candidates::All(ranking) => return ranking.run(split, scorer, run.progress, run.world),
+            Candidates::Given(ranking) => return ranking.run(split, scorer, run.progress, run.world),
             Candidates::Sampled(edges) => edges,
         };
         let mut judged = Judged::new(split, &self.metrics, false);

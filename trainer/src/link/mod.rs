@@ -9,6 +9,7 @@
 //! - `ranked_negatives`: negatives by the ranks of the last epoch;
 //! - `popularity`: the probabilities of in-batch negatives;
 //! - `filtered`: the ranking against all nodes;
+//! - `list_ranking`: the best destinations of sources, compared with held-out edges, and `list_metric`: their metrics;
 //! - `edge_batches`: held-out edges and their negatives in batches;
 //! - `given`: the ranking against negatives of the dataset;
 //! - `reverse_overlap`: the check of declared reverse types;
@@ -23,6 +24,8 @@ mod evaluator;
 mod filtered;
 mod given;
 mod judged;
+mod list_metric;
+mod list_ranking;
 mod loss;
 mod most_negatives;
 mod node_rows;
@@ -43,6 +46,7 @@ pub use config::{
     target_edge_types,
 };
 pub use evaluator::LinkEvaluator;
+pub use list_metric::{ListMetric, ListScores};
 pub use loss::{Bce, Bpr, LinkLoss, Margin, SelfAdversarial, Softmax};
 pub use rank_range::RankRange;
 pub use scores::{LinkResult, LinkScores};

@@ -1,6 +1,7 @@
 //! The scores and results of link prediction.
 
 use super::config::LinkMetric;
+use super::list_metric::ListScores;
 use crate::metrics::{Curve, MetricList, RankingMetrics, ScoreHistogram};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -34,6 +35,9 @@ pub struct LinkScores {
     pub roc_auc: Option<f64>,
     /// The average precision, computed in the same cases.
     pub average_precision: Option<f64>,
+    /// The lists of the best destinations of sources; `None` unless the metrics judge them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lists: Option<ListScores>,
     /// The scores of the edges and of their negatives; `None` if edges are ranked against all nodes.
     #[serde(skip)]
     pub histogram: Option<ScoreHistogram>,
@@ -83,6 +87,7 @@ impl LinkScores {
             hits_at,
             roc_auc: mean(&|kind| kind.roc_auc),
             average_precision: mean(&|kind| kind.average_precision),
+            lists: None,
             histogram: Some(histogram),
             // The curves of several kinds have no mean.
             curves: if let [only] = kinds { only.curves.clone() } else { Vec::new() },
@@ -111,6 +116,7 @@ impl LinkScores {
             LinkMetric::HitsAt(depth) => self.hits_at.get(&depth).copied(),
             LinkMetric::RocAuc => self.roc_auc,
             LinkMetric::AveragePrecision => self.average_precision,
+            LinkMetric::OfLists(metric) => self.lists.as_ref()?.metrics.get(&metric.to_string()).copied(),
         }
     }
 }

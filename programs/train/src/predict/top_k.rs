@@ -124,7 +124,7 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
             let ids = sources.range(rows.clone());
             let best = B::find_top_destinations(&search, model, &ids, job.world, device)?;
             if is_compared {
-                let test = search.test_destinations(&ids, job.world)?;
+                let test = search.held_out_destinations(&ids, job.world)?;
                 let popular = search.popular_destinations(&ids, job.world)?;
                 reports[0].add(&best, &test);
                 reports[1].add(&popular, &test);

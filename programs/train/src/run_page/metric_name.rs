@@ -157,6 +157,7 @@ mod tests {
             ("log-loss", "log loss", Unit::Number, "0.5000"),
             ("hits@50", "hits@50", Unit::Share, "50.00 %"),
             ("mrr", "MRR", Unit::Share, "50.00 %"),
+            ("ndcg@20", "NDCG@20", Unit::Share, "50.00 %"),
             ("n:y rmse", "n:y RMSE", Unit::Number, "0.5000"),
             ("n:a b macro-f1", "n:a b macro F1", Unit::Share, "50.00 %"),
             ("of a later version", "of a later version", Unit::Number, "0.5000"),

@@ -6,11 +6,12 @@ use crate::settings::given_flags::GivenFlags;
 
 /// The flags that decide about the score itself: the measure, or the nodes, edges or graphs that are measured. Runs with
 /// different values of them measure different things.
-const OF_EVALUATION: [&str; 13] = [
+const OF_EVALUATION: [&str; 14] = [
     "dataset",
     "edge-type",
     "edge-types",
     "eval-negatives",
+    "eval-sources",
     "hold-out-edges",
     "label",
     "metric",

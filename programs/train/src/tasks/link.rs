@@ -141,6 +141,12 @@ impl TaskProgram for LinkTask {
                 )));
             }
         }
+        let has_lists = links.metric.iter().any(|metric| matches!(metric, LinkMetric::OfLists(_)));
+        if links.eval_sources.is_some() && !has_lists {
+            let what = "--eval-sources chooses the sources whose lists are compared, which no metric asks for: add one, such as \
+                        --metric recall@20, or leave --eval-sources out";
+            return Err(UsageError(what.into()));
+        }
         if links.rank == RankedEnds::Both && !is_filtered {
             return Err(UsageError("--rank both ranks both ends among all nodes: add --eval-negatives all".into()));
         }
@@ -329,7 +335,7 @@ fn check_without_evaluation(
     if config.for_evaluation(graph.part().meta()).is_ok() {
         return Ok(());
     }
-    for flag in ["metric", "eval_negatives", "rank", "eval", "eval_num_neighbors"] {
+    for flag in ["metric", "eval_negatives", "eval_sources", "rank", "eval", "eval_num_neighbors"] {
         if args.given.is_given(flag) {
             let flag = flag.replace('_', "-");
             bail!(UsageError(format!(
@@ -431,14 +437,26 @@ fn words(scores: &LinkScores) -> String {
     let precision = scores.average_precision.map(|share| format!(", average precision {share:.4}")).unwrap_or_default();
     let hits: String = scores.hits_at.iter().map(|(depth, share)| format!(", @{depth} {share:.4}")).collect();
     format!(
-        "MRR {}, hits@1 {}, @3 {}, @10 {}{hits}{auc}{precision} over {} edges{}",
+        "MRR {}, hits@1 {}, @3 {}, @10 {}{hits}{auc}{precision} over {} edges{}{}",
         number(scores.mrr),
         number(scores.hits_at_1),
         number(scores.hits_at_3),
         number(scores.hits_at_10),
         scores.edges,
-        left_out(scores.left_out)
+        left_out(scores.left_out),
+        lists(scores)
     )
+}
+
+/// Returns the metrics of lists of destinations, beside the same metrics of the most popular destinations.
+fn lists(scores: &LinkScores) -> String {
+    let Some(lists) = &scores.lists else { return String::new() };
+    let mut words = Vec::new();
+    for (name, value) in &lists.metrics {
+        let popularity = number(lists.popularity.get(name).copied());
+        words.push(format!("{name} {value:.4} (most popular destinations {popularity})"));
+    }
+    format!("; {} over {} sources", words.join(", "), lists.sources)
 }
 
 /// Returns a note about edges without negatives, if there are any.
