@@ -25,7 +25,7 @@ def generate(num_accounts, num_transactions, seed):
     draw = np.random.default_rng(seed)
     age = draw.normal(size=num_accounts)
     risk = draw.beta(1, 4, size=num_accounts)
-    # Scores name a transaction by its accounts, so no two transactions have the same ones.
+    # Each pair of accounts has one transaction.
     src, dst = np.divmod(draw.choice(num_accounts**2, num_transactions, replace=False), num_accounts)
     amount = draw.normal(size=num_transactions)
     category = draw.integers(0, NUM_CATEGORIES - 1, num_transactions)
@@ -58,10 +58,10 @@ def write_tables(folder, data):
     columns = zip(data["src"], data["dst"], data["amount"], data["category"], data["label"])
     with open(folder / "transactions.csv", "w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["from", "to", "amount", "category", "kind"])
-        for src, dst, amount, category, label in columns:
+        table.writerow(["id", "from", "to", "amount", "category", "kind"])
+        for row, (src, dst, amount, category, label) in enumerate(columns):
             kind = "fraud" if label else "honest"
-            table.writerow([f"A{src:06}", f"A{dst:06}", f"{amount:.6f}", f"c{category}", kind])
+            table.writerow([f"T{row:06}", f"A{src:06}", f"A{dst:06}", f"{amount:.6f}", f"c{category}", kind])
     features = [{"feature_col": "amount"}, {"feature_col": "category", "transform": {"name": "to_categorical"}}]
     label = {"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.2, 0.2]}
     conf = {
@@ -79,6 +79,7 @@ def write_tables(folder, data):
             "files": ["transactions.csv"],
             "source_id_col": "from",
             "dest_id_col": "to",
+            "edge_id_col": "id",
             "features": features,
             "labels": [label],
         }],
@@ -108,13 +109,11 @@ def run_edgecut(folder, programs, model, epochs, data):
         "--metric", "roc-auc", "--save-model", saved, "--quiet")
     run("train", "predict", "--dataset-root-dir", parts, "--load-model", saved, "--edges", "test",
         "--output", "probability", "--format", "csv", "--out", folder / "scores", "--overwrite", "--quiet")
-    row_of = {pair: row for row, pair in enumerate(zip(data["src"].tolist(), data["dst"].tolist()))}
-    assert len(row_of) == len(data["src"])
     rows, scores = [], []
     for path in sorted((folder / "scores").glob("*.csv")):
         with open(path, newline="") as file:
             for line in csv.DictReader(file):
-                rows.append(row_of[int(line["src"][1:]), int(line["dst"][1:])])
+                rows.append(int(line["id"][1:]))
                 scores.append(float(line[FRAUD]))
     assert len(set(rows)) == len(rows), "a transaction has two scores"
     labels = data["label"][rows]
