@@ -36,6 +36,11 @@ fn of_value(loss: &str, output: f64, value: f64) -> f64 {
             let probability = 1.0 / (1.0 + (-output).exp());
             -(value * probability.ln() + (1.0 - value) * (1.0 - probability).ln())
         }
+        "bce:gamma=1.5,positive_weight=3" => {
+            let probability = 1.0 / (1.0 + (-output).exp());
+            let other = 1.0 - probability;
+            -(3.0 * value * other.powf(1.5) * probability.ln() + (1.0 - value) * probability.powf(1.5) * other.ln())
+        }
         other => panic!("no formula of {other}"),
     }
 }
@@ -49,14 +54,17 @@ fn sum_of(loss: &str, outputs: &[f64], values: &[f32]) -> f64 {
 #[test]
 fn losses_equal_their_formulas_with_unknown_values() {
     let of_classes = ["cross-entropy", "focal"];
-    for (name, _) in AnyLoss::ALL.iter().filter(|(name, _)| !of_classes.contains(name)) {
-        let mut settings = LossSettings::named(name);
-        if *name == "huber" {
+    let mut losses: Vec<&str> = AnyLoss::ALL.iter().map(|(name, _)| *name).collect();
+    losses.retain(|name| !of_classes.contains(name));
+    losses.push("bce:gamma=1.5,positive_weight=3");
+    for name in losses {
+        let mut settings: LossSettings = name.parse().expect("settings");
+        if name == "huber" {
             settings = settings.with("delta", 0.7);
         }
         let loss = AnyLoss::new(settings).expect("a loss");
         let mut draws = Draws(11);
-        let values_of_target = target(&mut draws, *name == "bce");
+        let values_of_target = target(&mut draws, name.starts_with("bce"));
         let outputs = draws.matrix::<Grad>(SEEDS, COLUMNS).mul_scalar(2.0).require_grad();
         let target = Target::Numbers { values: values_of_target.clone(), dim: COLUMNS };
         let result = loss.sum(outputs.clone(), &target).expect("a target that fits");
@@ -120,6 +128,8 @@ fn the_default_loss_follows_the_targets() {
         ("huber:delta=0", "`delta` 0 of the loss huber is not a finite number above 0"),
         ("huber:delta=x", "`delta` x of the loss huber: invalid float literal"),
         ("huber:beta=1", "the loss huber has no setting `beta`: leave it out"),
+        ("bce:gamma=-1", "`gamma` -1 of the loss bce is not from 0 to 100"),
+        ("bce:positive_weight=0", "`positive_weight` 0 of the loss bce is not a finite number above 0"),
         ("hinge", "unknown loss \"hinge\": expected cross-entropy, focal, bce, mse, mae or huber"),
     ] {
         assert_eq!(wrong.parse::<AnyLoss>(), Err(expected.to_owned()));
