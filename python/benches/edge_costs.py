@@ -54,13 +54,13 @@ def main():
     parser.add_argument("--degree", type=int, default=20)
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--models", nargs="+", help="only these")
-    parser.add_argument("--flags", default="--num-neighbors 10,5 --eval-num-neighbors 1,1 --hidden-channels 64 --batch-size 512 "
-                        "--num-epochs 3 --eval-every 3 --dropout 0")
+    parser.add_argument("--flags", default="--num-neighbors 10,5 --eval-num-neighbors 1,1 --hidden-channels 64 "
+                        "--batch-size 512 --num-epochs 3 --eval-every 3 --dropout 0")
     args = parser.parse_args()
     parts = {}
     for name, more in [("plain", []), ("edges", ["--edge-attributes"])]:
         parts[name] = args.folder / name
-        flags = ["--avg-num-nodes", args.num_nodes, "--avg-degree", args.degree, "--num-partitions", 2, *more, "--overwrite"]
+        flags = ["--avg-num-nodes", args.num_nodes, "--avg-degree", args.degree, "--num-partitions", 2, "--overwrite", *more]
         command = [args.bin / "partition-graph", "--dataset", "fake", "--output-dir", parts[name], *map(str, flags)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     runs = [(name, *variant) for variant in VARIANTS for name in parts]
