@@ -229,3 +229,21 @@ fn add_weighted(sums: &mut BTreeMap<String, f64>, values: &BTreeMap<String, f64>
         *sums.entry(name.clone()).or_default() += value * weight as f64;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_drawn_by_their_ids() {
+        let all: Vec<u32> = (0..100).collect();
+        let few = drawn(all.clone(), 10, 7);
+        assert_eq!(few.len(), 10);
+        assert!(few.is_sorted() && few.iter().any(|&source| source >= 10), "{few:?}");
+        // The draw of a source does not depend on the others.
+        let others: Vec<u32> = all.iter().copied().filter(|source| few.contains(source) || source % 3 == 0).collect();
+        assert_eq!(drawn(others, 10, 7), few);
+        assert_ne!(drawn(all.clone(), 10, 8), few);
+        assert_eq!(drawn(all.clone(), 100, 7), all);
+    }
+}
