@@ -129,7 +129,6 @@ MAY_LACK = [
     "pyg-lib",
     "PyTorch 1 ",
     "PyTorch 2 only",
-    "lightning is missing",
 ]
 
 
