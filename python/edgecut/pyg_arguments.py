@@ -85,6 +85,9 @@ def _with_edge_type(graph: PygGraph, given: Any) -> tuple[tuple[str, ...], Any]:
         name, edges = given
     if isinstance(name, (tuple, list)) and all(isinstance(part, str) for part in name):
         name = whole_edge_type(graph, tuple(name), "edge_label_index")
+        if len(name) == 2:
+            # As in PyG, a new type between two node types.
+            name = (name[0], "to", name[1])
         # Edges to predict can have a type of their own.
         has_ends = len(name) == 3 and {name[0], name[-1]} <= set(graph.node_types)
         if name in graph.edge_types or (edges is not None and has_ends):

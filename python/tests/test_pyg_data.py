@@ -441,6 +441,24 @@ def test_edges_between_types():
             assert torch.equal(found, data[edge_type].edge_index[:, batch[edge_type].input_id])
 
 
+def test_edges_to_predict_can_have_a_type_of_their_own():
+    alone = HeteroData(paper={"num_nodes": 40})
+    pairs = torch.randint(25, (2, 60), generator=torch.Generator().manual_seed(1))
+    for data, name in ((alone, ("paper", "paper")), (random_hetero(), ("author; x=1", "author; x=1"))):
+        # PyG calls a type with two names "to".
+        edge_type = (name[0], "to", name[1])
+        for given in (name, edge_type):
+            for batch in edgecut.LinkNeighborLoader(data, [] if data is alone else [2], (given, pairs), batch_size=20):
+                row_and_col = batch[name[0]].n_id[batch[edge_type].edge_label_index]
+                assert torch.equal(row_and_col, pairs[:, batch[edge_type].input_id])
+    data = random_hetero()
+    data["paper", "extends", "paper"].edge_index = torch.zeros(2, 0, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"\('paper', 'paper'\) is short for several types, name one of \('paper', 'cites', 'paper'\), "):
+        edgecut.LinkNeighborLoader(data, [2], (("paper", "paper"), pairs))
+    with pytest.raises(ValueError, match="`edge_label_index` names none of the types"):
+        edgecut.LinkNeighborLoader(data, [2], (("paper", "lonesome"), pairs))
+
+
 def test_times_of_edges_to_predict():
     data = random_data()
     times = torch.randint(30, 100, (300,))
