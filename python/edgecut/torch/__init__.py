@@ -21,8 +21,9 @@ except ImportError as error:
 
 from .blocks import Block, blocks
 from .decision import Decision
+from .inference import inference
 from .link_model import EdgeModel, LinkModel
 from .model_file import load_model, save_model
 from .network import ConvStack, GraphNet, RelationalNet
 
-__all__ = ["Block", "ConvStack", "Decision", "EdgeModel", "GraphNet", "LinkModel", "RelationalNet", "blocks", "load_model", "save_model"]
+__all__ = ["Block", "ConvStack", "Decision", "EdgeModel", "GraphNet", "LinkModel", "RelationalNet", "blocks", "inference", "load_model", "save_model"]
