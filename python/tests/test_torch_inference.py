@@ -2,6 +2,7 @@
 
 import pytest
 from conftest import finished, start
+from test_servers import Servers
 
 import edgecut
 
@@ -62,6 +63,12 @@ def test_two_processes_compute_the_same(parts, tmp_path):
         model = GraphSAGE(store.num_features, 8, num_layers=2, out_channels=5).eval()
         for rank in range(2):
             torch.testing.assert_close(torch.load(tmp_path / f"{rank}.pt"), expected(model, store), atol=1e-4, rtol=1e-4)
+
+
+def test_a_client_of_servers_computes_the_same(parts):
+    with Servers(parts[2], 2) as servers, edgecut.connect(servers.addresses) as client, edgecut.open(parts[1]) as store:
+        model = MODELS["sage"](client).eval()
+        torch.testing.assert_close(edgecut.torch.inference(model, client), expected(model, store), atol=1e-4, rtol=1e-4)
 
 
 def test_models_and_graphs_that_do_not_fit_are_refused(parts, typed_parts):
