@@ -185,24 +185,31 @@ fn the_batch_script_shows_lines_as_they_come_and_errors_once() {
 
 #[test]
 fn a_pytorch_job_of_kubeflow_places_ranks() {
+    let manifest = include_str!("../../../deploy/kubeflow/pytorch-job.yaml");
+    let lines: Vec<&str> = manifest.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();
+    let own: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("name: ")).collect();
+    assert_eq!(own, ["pytorch", "EDGECUT_LISTEN_ADDR", "EDGECUT_TOKEN", "data", "data"]);
+    // The test sets the other flags itself: the parts, the number of epochs, and the files.
+    let args = ["--model=", "--num-neighbors=", "--batch-size=", "--rendezvous-timeout="];
+    let args: Vec<&str> = lines.into_iter().filter(|line| args.iter().any(|flag| line.starts_with(flag))).collect();
+    assert_eq!(args.len(), 4, "{args:?}");
+
     let parts = parts(2, 32);
     let port = free_port().to_string();
-    let pod = |rank: &'static str| {
-        [
-            ("MASTER_ADDR", "localhost"),
-            ("MASTER_PORT", port.as_str()),
-            ("WORLD_SIZE", "2"),
-            ("RANK", rank),
-            ("PET_MASTER_ADDR", "localhost"),
-            ("PET_MASTER_PORT", port.as_str()),
-            ("PET_NNODES", "2"),
-            ("PET_NODE_RANK", rank),
-            ("PET_NPROC_PER_NODE", "1"),
-            ("PYTHONUNBUFFERED", "1"),
-            ("EDGECUT_LISTEN_ADDR", "127.0.0.1"),
-        ]
+    let port = port.as_str();
+    let pod = |rank: &str| {
+        let mut command = Command::new(TRAIN);
+        unplace(&mut command);
+        command.args(["node", "--num-epochs", "1", "--dataset-root-dir"]).arg(&parts.path).args(&args);
+        command.envs([("MASTER_ADDR", "localhost"), ("MASTER_PORT", port), ("WORLD_SIZE", "2"), ("RANK", rank)]);
+        command.envs([("PET_MASTER_ADDR", "localhost"), ("PET_MASTER_PORT", port), ("PET_NNODES", "2")]);
+        command.envs([("PET_NODE_RANK", rank), ("PET_NPROC_PER_NODE", "1"), ("PYTHONUNBUFFERED", "1")]);
+        command.envs([(own[1], "127.0.0.1"), (own[2], "a secret of the tests")]);
+        Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     };
-    trains(&parts.path, &[&pod("1"), &pod("0")]);
+    for child in ["1", "0"].map(pod) {
+        succeeded(end(child));
+    }
 }
 
 #[test]
