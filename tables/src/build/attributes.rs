@@ -339,8 +339,8 @@ pub(super) fn transform(
         table.record_unknown(&feature.name, number);
     }
     for (feature, range) in spec.features.iter().zip(ranges) {
-        // Some scaled numbers are large if most of a column is nearly constant.
-        if feature.transform.name() == "z_score" {
+        // Some scaled numbers are large if most of a column is nearly constant, and shares of rare values are small.
+        if ["z_score", "frequency"].contains(&feature.transform.name()) {
             continue;
         }
         table.record_range(&feature.name, range);

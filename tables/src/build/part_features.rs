@@ -91,8 +91,8 @@ pub fn build_part_features(
         });
     }
     let mut notes = context.missing.notes();
-    // Features of parts without deferred features have this note when the parts are made.
-    if let Some(note) = context.missing.note_of_large_numbers() {
+    // Features of parts without deferred features have these notes when the parts are made.
+    for note in context.missing.notes_of_ranges() {
         notes.push(format!("{note}, and make the parts again"));
     }
     Ok(BuiltFeatures { node_types: built, notes })

@@ -129,7 +129,7 @@ pub(super) fn read_graph(
     let mut notes = context.missing.notes();
     // The transforms of other parts stay as they are.
     if options.transforms.is_none() && !context.is_update {
-        notes.extend(context.missing.note_of_large_numbers());
+        notes.extend(context.missing.notes_of_ranges());
     }
     let time_unit = context.times.map(|times| times.unit);
     transforms.time_unit = time_unit;

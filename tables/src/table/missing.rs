@@ -3,7 +3,7 @@
 //! Invariant: a batch of a table has null for every missing value before its columns are decoded.
 
 use super::cells::{is_decimal, number_form};
-use super::ranges::{FeatureRange, note_of_large_numbers};
+use super::ranges::{FeatureRange, notes_of_ranges};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray};
@@ -304,10 +304,10 @@ impl MissingValues {
         warnings
     }
 
-    /// Returns a sentence about the features with large numbers, if there are some.
-    pub(crate) fn note_of_large_numbers(&self) -> Option<String> {
+    /// Returns sentences about the features with large numbers and about those with small numbers, if there are some.
+    pub(crate) fn notes_of_ranges(&self) -> Vec<String> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        note_of_large_numbers(&counts.ranges)
+        notes_of_ranges(&counts.ranges)
     }
 
     /// Records the classes or categories of a column that may stand for missing values.
