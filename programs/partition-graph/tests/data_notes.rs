@@ -91,7 +91,9 @@ fn large_numbers_of_deferred_features_are_named_when_these_are_built() {
 #[test]
 fn small_numbers_are_named_with_their_remedy() {
     let folder = shop();
-    for (name, transform, is_noted) in [("standard", json!({"name": "standard", "sum": 1e6}), true), ("log", json!({"name": "log"}), false)] {
+    for (name, transform, is_noted) in
+        [("standard", json!({"name": "standard", "sum": 1e6}), true), ("log", json!({"name": "log"}), false)]
+    {
         let features = json!([{"feature_col": "share", "transform": transform}]);
         let (_, stderr) = folder.with(&conf(&features)).made(name, &["--add-reverse-edges"]);
         let note = "note: features with small numbers: share of nodes[0] (0 to 0.00000019). A model learns little";
