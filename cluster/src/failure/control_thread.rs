@@ -311,11 +311,18 @@ impl ControlLoop {
         }
     }
 
+    /// Waits until there is something to do, and marks the connections to read.
+    ///
+    /// Pulses carry heartbeats alone, so they are read once per beat, and before one counts as silent. A rank with
+    /// hundreds of peers would otherwise wake up for each heartbeat of each of them. The kernel reports an error of a
+    /// pulse at once in any case.
     fn wait(&mut self) {
         let mut sockets = vec![PollFd::new(&self.signal.0, PollFlags::IN)];
         for connection in &self.connections {
-            let wants_out = if connection.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-            sockets.push(PollFd::new(&connection.stream, PollFlags::IN | wants_out));
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, connection.kind == ConnectionKind::Control);
+            flags.set(PollFlags::OUT, !connection.outbox.is_empty());
+            sockets.push(PollFd::new(&connection.stream, flags));
         }
         let is_broken = self.connections.iter().any(|connection| connection.broken.is_some());
         // Wake up for the next heartbeat, for the first connection that may count as silent, and for the deadline of a
@@ -327,9 +334,16 @@ impl ControlLoop {
         // Data that was left in the memory of a connection makes no socket ready.
         let is_left = self.connections.iter().any(|connection| connection.has_left_data);
         let timeout = if is_broken || is_left { Duration::ZERO } else { latest.saturating_duration_since(now) };
-        if wait_ready(&mut sockets, timeout).is_err() {
+        let is_known = wait_ready(&mut sockets, timeout).is_ok();
+        if !is_known {
             // `poll` fails only if the kernel lacks memory. Go on without it, at a lower rate.
             std::thread::sleep(Duration::from_millis(10));
+        }
+        let is_ready: Vec<bool> = sockets[1..].iter().map(|socket| !socket.revents().is_empty()).collect();
+        let is_beat = Instant::now() >= latest;
+        for (connection, is_ready) in self.connections.iter_mut().zip(is_ready) {
+            let is_due = is_beat && connection.kind != ConnectionKind::Control;
+            connection.is_to_read = is_ready || is_due || connection.has_left_data || !is_known;
         }
     }
 
@@ -337,6 +351,9 @@ impl ControlLoop {
         let mut heard = Vec::new();
         let mut lost = Vec::new();
         for connection in &mut self.connections {
+            if !connection.is_to_read && connection.broken.is_none() {
+                continue;
+            }
             let mut end = connection.fill().err().or(connection.broken.take());
             // Messages before the end of a connection count: a rank may report why it fails and then exit.
             match connection.take_messages() {

@@ -34,8 +34,11 @@ pub(crate) struct HeartbeatConnection {
     pub(crate) last_heard: Instant,
     /// The error of an earlier send. Data that the peer sent before is still read, since it may give the reason.
     pub(crate) broken: Option<io::Error>,
-    /// True if the last [`HeartbeatConnection::fill`] has left data, because the inbox was full.
+    /// True if the last [`HeartbeatConnection::fill`] has left data, because the inbox was full. Before the first one it
+    /// is true as well: the handshake may have received data.
     pub(crate) has_left_data: bool,
+    /// True if the thread has to read: the kernel reports data or an error, or the kernel was not asked.
+    pub(crate) is_to_read: bool,
     // The received bytes of incomplete messages.
     inbox: Vec<u8>,
 }
@@ -49,7 +52,8 @@ impl HeartbeatConnection {
             outbox: Vec::new(),
             last_heard: Instant::now(),
             broken: None,
-            has_left_data: false,
+            has_left_data: true,
+            is_to_read: true,
             inbox: Vec::new(),
         }
     }
