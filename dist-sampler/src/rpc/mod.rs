@@ -3,6 +3,7 @@
 pub(crate) mod connection;
 pub(crate) mod dialer;
 pub(crate) mod messages;
+pub(crate) mod payload_memory;
 pub(crate) mod peer;
 pub(crate) mod peer_request;
 mod received;

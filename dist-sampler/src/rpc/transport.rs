@@ -4,8 +4,8 @@
 //! head, all little-endian. The head is the message in bincode without its payload. The payload comes before the head
 //! so that it is read into its own, aligned memory and used in place. See `docs/src/wire.md`.
 
-use crate::arrays::bytes_of;
-use bytes::{Bytes, BytesMut};
+use crate::rpc::payload_memory::PayloadMemory;
+use bytes::Bytes;
 use futures::{Sink, Stream};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
@@ -42,17 +42,6 @@ pub(crate) trait CarriesPayload {
     }
 }
 
-/// Returns the bytes at an address aligned for every element type. Allocators align large blocks that way. Other blocks
-/// are copied.
-fn aligned(bytes: BytesMut) -> Bytes {
-    if bytes.as_ptr().addr().is_multiple_of(align_of::<u64>()) {
-        return bytes.freeze();
-    }
-    let mut words = vec![0_u64; bytes.len().div_ceil(size_of::<u64>())];
-    bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(&bytes);
-    bytes_of(words).slice(..bytes.len())
-}
-
 /// A transport over a byte stream: a [`Stream`] of `In` and a [`Sink`] of `Out`.
 pub(crate) struct BulkTransport<S, In, Out> {
     stream: S,
@@ -67,7 +56,7 @@ pub(crate) struct BulkTransport<S, In, Out> {
 
 enum Reading {
     Header { buffer: [u8; HEADER_BYTES], filled: usize },
-    Payload { head_len: usize, buffer: BytesMut, filled: usize },
+    Payload { head_len: usize, memory: PayloadMemory, filled: usize },
     Head { payload: Bytes, buffer: Vec<u8>, filled: usize },
 }
 
@@ -140,14 +129,14 @@ impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream fo
                         return Poll::Ready(cut.then(|| Err(io::ErrorKind::UnexpectedEof.into())));
                     }
                     let (head_len, payload_len) = parse_header(buffer, this.max_payload_bytes)?;
-                    // The allocator has large memory that is zero already.
-                    this.reading = Reading::Payload { head_len, buffer: BytesMut::zeroed(payload_len), filled: 0 };
+                    let memory = PayloadMemory::new(payload_len);
+                    this.reading = Reading::Payload { head_len, memory, filled: 0 };
                 }
-                Reading::Payload { head_len, buffer, filled } => {
-                    if !ready!(poll_fill(&mut this.stream, &this.received, cx, buffer, filled))? {
+                Reading::Payload { head_len, memory, filled } => {
+                    if !ready!(poll_fill(&mut this.stream, &this.received, cx, memory.bytes_mut(), filled))? {
                         return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                     }
-                    let payload = aligned(std::mem::take(buffer));
+                    let payload = std::mem::replace(memory, PayloadMemory::new(0)).into_bytes();
                     this.reading = Reading::Head { payload, buffer: vec![0; *head_len], filled: 0 };
                 }
                 Reading::Head { payload, buffer, filled } => {
@@ -255,6 +244,7 @@ impl<S: AsyncWrite + Unpin, In, Out: Serialize + CarriesPayload> Sink<Out> for B
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrays::bytes_of;
     use edgecut_testing::assert_has;
     use futures::{SinkExt, StreamExt};
     use serde::Deserialize;
@@ -297,18 +287,6 @@ mod tests {
         }
         sender.await.unwrap();
         assert!(b.next().await.is_none(), "the stream ends between messages without an error");
-    }
-
-    #[test]
-    fn odd_addresses_are_copied_to_even_ones() {
-        for skip in 0..9 {
-            let mut bytes = BytesMut::from_iter(0..60_u8);
-            let _ = bytes.split_to(skip);
-            let expected = bytes.to_vec();
-            let aligned = aligned(bytes);
-            assert_eq!(aligned, expected);
-            assert!(aligned.as_ptr().addr().is_multiple_of(8));
-        }
     }
 
     #[tokio::test]
