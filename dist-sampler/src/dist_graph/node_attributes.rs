@@ -123,6 +123,7 @@ impl DistGraph {
         // Each node takes a few sequential reads and writes of 4 bytes.
         let mut sources = self.workers.run_sized(num_nodes / 4, look).await?;
         let mut requested = Arc::new(std::mem::take(&mut sources.others));
+        let num_here = num_nodes - requested.iter().map(|of_part| of_part.rows.len()).sum::<usize>();
         let has_others = requested.iter().any(|of_part| !of_part.rows.is_empty());
         // Replies with several attributes have another layout.
         let in_flight = (wanted == NodeFields::FEATURES && has_others).then(|| &self.rows_in_flight[node_type.index()]);
@@ -174,9 +175,10 @@ impl DistGraph {
         let graph = self.clone();
         let gather = move || {
             let cached = graph.cached_table(node_type).map(|table| &table.rows);
-            Draft::gather(graph.part(), node_type, &sources, cached, wanted, shape)
+            graph.part.disk_waits.watch(|| Draft::gather(graph.part(), node_type, &sources, cached, wanted, shape))
         };
-        let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
+        // Rows that are not gathered here take a few bytes each.
+        let lines = self.part.lines_of_fetch(node_type, wanted, num_here).saturating_add(num_nodes / 8);
         let mut draft = self.workers.run_sized(lines, gather).await?;
         let mut stored = Vec::new();
         while let Some((place, reply)) = pieces.next().await {
@@ -213,6 +215,7 @@ impl DistGraph {
                 }
                 draft
             };
+            let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
             draft = self.workers.run_sized(lines, exchange).await?;
         }
         self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish()).await

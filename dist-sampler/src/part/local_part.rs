@@ -1,6 +1,7 @@
 //! The part that this process holds, and the state that answers requests about it.
 
 use crate::part::directory::Directory;
+use crate::part::disk_waits::DiskWaits;
 use crate::part::hub_index::{HubBudget, HubIndex};
 use crate::part::requests::Refusal;
 use crate::part::source_ids::SourceIds;
@@ -25,6 +26,8 @@ pub(crate) struct LocalPart {
     pub(crate) directories: Arc<Vec<Directory>>,
     /// The original ids of the sources of all edges. Set once they are needed.
     pub(crate) source_ids: Arc<OnceLock<SourceIds>>,
+    /// Counted by the reads of nodes' attributes.
+    pub(crate) disk_waits: Arc<DiskWaits>,
 }
 
 impl LocalPart {
@@ -41,6 +44,7 @@ impl LocalPart {
             kernel: Arc::default(),
             directories: Arc::new(directories),
             source_ids: Arc::default(),
+            disk_waits: Arc::default(),
         }
     }
 

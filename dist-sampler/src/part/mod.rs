@@ -3,6 +3,7 @@
 pub(crate) mod constrained_hop;
 pub(crate) mod directory;
 mod directory_lookups;
+pub(crate) mod disk_waits;
 mod edge_attributes;
 mod edge_lookups;
 pub(crate) mod embedding_shard;

@@ -9,6 +9,10 @@ use edgecut_graph::{Buffer, NodeTypeId, Part, PartEdges, TargetMeta};
 impl LocalPart {
     /// Returns attributes of rows, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
     pub(crate) fn fetch(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        self.disk_waits.watch(|| self.gather(request, max_bytes))
+    }
+
+    fn gather(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let rows = ids_in(&request.rows).map_err(Refusal::Invalid)?;
         let Some(t) = self.part.meta().node_types.get(request.node_type.index()) else {
             return Err(Refusal::Invalid(format!("there is no node type {}", request.node_type.0)));

@@ -36,10 +36,10 @@ impl LocalPart {
     }
 
     /// Estimates the cache lines that the attributes of rows take. Returns [`ON_POOL`] if reading them may wait for the
-    /// disk.
+    /// disk, unless the latest reads have not waited.
     pub(crate) fn lines_of_fetch(&self, node_type: NodeTypeId, wanted: NodeFields, num_rows: usize) -> usize {
         let Some(t) = self.part.meta().node_types.get(node_type.index()) else { return 0 };
-        if self.fetch_may_wait_for_disk(node_type, wanted) {
+        if num_rows > 0 && !self.disk_waits.are_rare() && self.fetch_may_wait_for_disk(node_type, wanted) {
             return ON_POOL;
         }
         let row_lines = wanted.bytes_per_node(t).div_ceil(LINE_BYTES);

@@ -11,6 +11,9 @@ const ROWS_PER_WORD: usize = u64::BITS as usize;
 /// The number of rows that one task gathers. A multiple of [`ROWS_PER_WORD`], so that tasks never share a word of
 /// `written`.
 const ROWS_PER_TASK: usize = 8 * ROWS_PER_WORD;
+/// The largest matrix that the calling thread gathers alone, in bytes. Another thread takes longer to wake up. The caller
+/// may also be a thread outside of the pool that must not wait for it.
+const MAX_ALONE_BYTES: usize = 512 << 10;
 
 /// A feature matrix under assembly, `[num_rows, dim]`, row-major, as `f32`. Own rows are copied in parallel, and rows
 /// of other processes are placed as they arrive. Each row's memory is written once, by the thread that has its
@@ -52,19 +55,18 @@ impl GatheredRows {
         let streams = self.streams();
         let stored = StoredRows { bytes, dtype, dim };
         assert_eq!(rows.len(), self.num_rows, "rows to gather");
-        let tasks = self.values.spare_capacity_mut()[..rows.len() * dim]
+        let memory = &mut self.values.spare_capacity_mut()[..rows.len() * dim];
+        if dim > 0 && size_of_val(memory) <= MAX_ALONE_BYTES {
+            return stored.gather(rows, rows.len(), memory, &mut self.written, streams);
+        }
+        let tasks = memory
             .par_chunks_mut((ROWS_PER_TASK * dim).max(1))
             .zip(self.written.par_chunks_mut(ROWS_PER_TASK / ROWS_PER_WORD))
             .zip(rows.par_chunks(ROWS_PER_TASK))
             .enumerate();
         tasks.for_each(|(task, ((memory, written), mine))| {
             // `memory` has room for the rows of this task only, so `copy` stops after them.
-            stored.copy(&rows[task * ROWS_PER_TASK..], memory, streams);
-            // The bits are set after the rows were written, as `finish` relies on.
-            for (word, rows) in written.iter_mut().zip(mine.chunks(ROWS_PER_WORD)) {
-                let bits = rows.iter().enumerate().map(|(bit, &row)| u64::from(row != Self::ELSEWHERE) << bit);
-                *word |= bits.fold(0, |all, bit| all | bit);
-            }
+            stored.gather(&rows[task * ROWS_PER_TASK..], mine.len(), memory, written, streams);
         });
     }
 
@@ -132,6 +134,24 @@ impl StoredRows<'_> {
     fn row(&self, row: u32) -> &[u8] {
         let row_bytes = self.dtype.row_bytes(self.dim);
         &self.bytes[row as usize * row_bytes..][..row_bytes]
+    }
+
+    /// Copies the first `num_rows` rows of `rows` to `memory`, which has room for as many, and sets their bits in
+    /// `written`.
+    fn gather(
+        &self,
+        rows: &[u32],
+        num_rows: usize,
+        memory: &mut [MaybeUninit<f32>],
+        written: &mut [u64],
+        streams: bool,
+    ) {
+        self.copy(rows, memory, streams);
+        // The bits are set after the rows were written, as `finish` relies on.
+        for (word, rows) in written.iter_mut().zip(rows[..num_rows].chunks(ROWS_PER_WORD)) {
+            let bits = rows.iter().enumerate().map(|(bit, &row)| u64::from(row != GatheredRows::ELSEWHERE) << bit);
+            *word |= bits.fold(0, |all, bit| all | bit);
+        }
     }
 
     /// Copies the first rows of `rows` to `out` as `f32`, as many as fit, and skips entries that are
