@@ -649,7 +649,10 @@ fn a_bare_graph_exported_over_a_rich_one_keeps_nothing_of_it() {
     folder.put("val_idx", &[1], &[1_i64]);
     folder.put("test_idx", &[1], &[1_i64]);
     export_npy(&bare, folder.0.path()).unwrap();
-    assert_eq!(names(folder.0.path()), ["edge_index.npy", "num_nodes.npy", "test_idx.npy", "train_idx.npy", "valid_idx.npy"]);
+    assert_eq!(
+        names(folder.0.path()),
+        ["edge_index.npy", "num_nodes.npy", "test_idx.npy", "train_idx.npy", "valid_idx.npy"]
+    );
     let back = folder.read().unwrap();
     let nodes = back.nodes(NodeTypeId(0));
     assert_eq!((nodes.num_nodes, back.num_edges(), nodes.num_classes), (2, 1, 0));

@@ -6,8 +6,8 @@ use crate::reverses::{MAX_EDGES, undeclared_reverses};
 use crate::seeds::{global_ids, not_made, original_ids, split_named};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
-    DistLinkNeighborLoader, EdgeRelations, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, NegativeDistribution, NegativeSampling,
-    SeedEdge, SharedSettings,
+    DistLinkNeighborLoader, EdgeRelations, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, NegativeDistribution,
+    NegativeSampling, SeedEdge, SharedSettings,
 };
 use edgecut_dist_sampler::DistNeighborSampler;
 use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, Split};

@@ -353,7 +353,12 @@ impl Stores {
     }
 
     /// Like [`lock`](Self::lock), for a process that waits several times. `says` becomes false when a line about a wait is printed.
-    pub(crate) fn lock_saying_once(&self, copies: &Copies, url: &StoreUrl, says: &mut bool) -> Result<File, StoreError> {
+    pub(crate) fn lock_saying_once(
+        &self,
+        copies: &Copies,
+        url: &StoreUrl,
+        says: &mut bool,
+    ) -> Result<File, StoreError> {
         copies.lock(self.lock_timeout, || {
             if std::mem::take(says) {
                 (self.say)(&format!("waiting for another process that fetches {url}"));

@@ -70,7 +70,9 @@ impl Process {
         let [stdout, stderr] = [stdout, stderr].map(|pipe| pipe.join().expect("no panic").expect("the output"));
         match ended {
             Some(status) => Output { status, stdout, stderr },
-            None => panic!("a process did not end in time; its standard error was: {}", String::from_utf8_lossy(&stderr)),
+            None => {
+                panic!("a process did not end in time; its standard error was: {}", String::from_utf8_lossy(&stderr))
+            }
         }
     }
 

@@ -60,9 +60,9 @@ pub use edgecut_gnn::{Cuda, CudaDevice};
 pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use error::TrainError;
 pub use fit::{
-    BatchResult, EpochCost, EpochReport, Evaluation, Evaluator, FitConfig, Fitted, HopCost, LrSchedule, Observer, Outputs,
-    PlateauOn, RankCost, SeedBatch, SeedTotals, Selection, SlowStep, StepGradients, StepReport, Task, TrainingEpoch,
-    average_statistics, evaluate, fit, step_gradients,
+    BatchResult, EpochCost, EpochReport, Evaluation, Evaluator, FitConfig, Fitted, HopCost, LrSchedule, Observer,
+    Outputs, PlateauOn, RankCost, SeedBatch, SeedTotals, Selection, SlowStep, StepGradients, StepReport, Task,
+    TrainingEpoch, average_statistics, evaluate, fit, step_gradients,
 };
 pub use gradient_sum::GradientSum;
 pub use memory::cpu_cache::{CpuCache, NodeRanking};

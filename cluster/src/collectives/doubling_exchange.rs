@@ -158,7 +158,8 @@ pub(crate) fn run_step(
             None => false,
         };
         if headers.wants_to_send() || headers.wants_to_receive() {
-            has_moved |= headers.advance(streams.from_left, streams.to_right).map_err(|error| error.at(Endpoint::Neighbor))?;
+            has_moved |=
+                headers.advance(streams.from_left, streams.to_right).map_err(|error| error.at(Endpoint::Neighbor))?;
         }
         let Some(at) = awaited(exchange.as_deref(), headers) else { return Ok(()) };
         if has_moved {

@@ -76,8 +76,9 @@ impl CachedRows {
         };
         let wanted = NodeFields::FEATURES;
         let fetched = graph.fetch(node_type, nodes.to_vec(), wanted).await;
-        fetched.map(|fetched| fetched.features).map_err(|source| {
-            LoaderError::Graph { operation: "fetch rows for the feature cache", source: Box::new(source) }
+        fetched.map(|fetched| fetched.features).map_err(|source| LoaderError::Graph {
+            operation: "fetch rows for the feature cache",
+            source: Box::new(source),
         })
     }
 

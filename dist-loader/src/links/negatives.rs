@@ -144,12 +144,10 @@ impl NegativeSampler {
         }
         let dst_types: BTreeSet<NodeTypeId> = edge_types.iter().map(|&e| part.edges(e).dst_type).collect();
         for dst_type in dst_types.into_iter().filter(|_| config.num > 0) {
-            graph
-                .make_directory(dst_type, by_degree, world)
-                .map_err(|source| LoaderError::Graph {
-                    operation: "build the directory of original ids",
-                    source: Box::new(source),
-                })?;
+            graph.make_directory(dst_type, by_degree, world).map_err(|source| LoaderError::Graph {
+                operation: "build the directory of original ids",
+                source: Box::new(source),
+            })?;
             if by_degree {
                 num_in_edges[dst_type.index()] = graph.num_in_edges(dst_type).filter(|&num| num > 0);
             }

@@ -233,8 +233,7 @@ fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<
     let pairs = &source.reverse_types;
     // Types of reverse edges may be added later.
     let checked = dataset.check_reverse_types(pairs, |name| source.add_reverse_edges && name.contains("rev_"));
-    let settled =
-        checked.and_then(|()| source.overlap.settle(&dataset.overlaps_with(pairs), source.to_undirected));
+    let settled = checked.and_then(|()| source.overlap.settle(&dataset.overlaps_with(pairs), source.to_undirected));
     let SettledOverlaps { removes, warnings } =
         settled.map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
     if removes {

@@ -332,7 +332,8 @@ fn added_reverses_of_held_out_edges_are_overlaps() {
     let folder = Folder::of(&[("writes.csv", "s,d\na,x\nb,y\nc,z\n"), ("test.json", "[\"a\", \"x\"]\n")]);
     let ends = json!({"source_id_col": "s", "dest_id_col": "d"});
     let split = json!([{"task_type": "link_prediction", "custom_split_filenames": {"test": "test.json"}}]);
-    let writes = with(json!({"relation": ["author", "writes", "paper"], "files": "writes.csv", "labels": split}), &ends);
+    let writes =
+        with(json!({"relation": ["author", "writes", "paper"], "files": "writes.csv", "labels": split}), &ends);
     let by = with(json!({"relation": ["paper", "written_by", "author"], "files": "by.csv"}), &ends);
     let all = json!({"edges": [writes, by]});
     let added = json!({"edges": [by]});

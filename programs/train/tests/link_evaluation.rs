@@ -167,7 +167,9 @@ fn lists_of_the_best_destinations_are_those_of_predictions() {
     let listed = predicted(&three.path, &model, &out, &top);
     assert_eq!(entry(&found, "test.lists.sources"), entry(&listed, "test.sources"));
     let sources = number_of(&listed, "test.sources") as usize;
-    for (name, of_lists) in [("recall@20", "recall"), ("ndcg@20", "ndcg"), ("map@20", "map"), ("hit-rate@20", "hit_rate")] {
+    for (name, of_lists) in
+        [("recall@20", "recall"), ("ndcg@20", "ndcg"), ("map@20", "map"), ("hit-rate@20", "hit_rate")]
+    {
         let expected = number_of(&listed, &format!("test.{of_lists}"));
         assert_near(number_of(&found, &format!("test.lists.metrics.{name}")), expected, sources, name);
         let expected = number_of(&listed, &format!("popularity.{of_lists}"));
@@ -196,7 +198,8 @@ fn lists_of_the_best_destinations_are_those_of_predictions() {
     assert_ne!(entry(&results[0], "valid.lists"), entry(&results[0], "test.lists"));
     // Several edge types, and rows from sampled neighbors.
     let typed = typed_link_parts(2);
-    let flags = "--model rgcn --decoder distmult --num-neighbors 5,3 --num-epochs 2 --metric ndcg@9 --eval-negatives 9 --json";
+    let flags =
+        "--model rgcn --decoder distmult --num-neighbors 5,3 --num-epochs 2 --metric ndcg@9 --eval-negatives 9 --json";
     let flags: Vec<&str> = flags.split(' ').collect();
     let typed = json_of(link(&typed.path, 3, &flags));
     assert!(number_of(&typed, "valid.lists.metrics.ndcg@9") > 0.0, "{typed}");

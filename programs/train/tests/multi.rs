@@ -192,8 +192,7 @@ fn several_targets_are_learned_at_once_in_every_layout() {
     }
     let evaluated = json_of(evaluate("multi --json --target-metric user:spend=mae", &model, &parts));
     for at in 0..3 {
-        let [found, expected] =
-            [&evaluated, &result].map(|result| number_of(&result["targets"][at], "test_metric"));
+        let [found, expected] = [&evaluated, &result].map(|result| number_of(&result["targets"][at], "test_metric"));
         assert!((found - expected).abs() < 1e-5, "{evaluated} {result}");
     }
 }

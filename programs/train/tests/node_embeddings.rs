@@ -155,11 +155,9 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
         mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += f64::from(*value) / NUM_USERS as f64);
     }
     let mean: Vec<f32> = mean.into_iter().map(|value| value as f32).collect();
-    for (flags, start, processes) in [
-        (&[][..], "mean", 1),
-        (&["--new-embeddings", "mean"], "mean", 4),
-        (&["--new-embeddings", "zero"], "zero", 4),
-    ] {
+    for (flags, start, processes) in
+        [(&[][..], "mean", 1), (&["--new-embeddings", "mean"], "mean", 4), (&["--new-embeddings", "zero"], "zero", 4)]
+    {
         let flags = [flags, &["--layer", "0"]].concat();
         let (found, text) = rows_of_users(&shop.path("changed"), &model, processes, &flags);
         let line = format!("the ids of the table: 50 nodes known, 6 new (start: {start}), 10 saved rows gone");

@@ -378,8 +378,7 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
     for (flags, words) in [
         (
             [&named[..], &[&folder.text("unknown.csv")]].concat(),
-            &["--nodes", "7 of 11 ids do not exist", "type user: nobody 0 (row 5), nobody 1 (row 6)", "and 2 more"]
-                [..],
+            &["--nodes", "7 of 11 ids do not exist", "type user: nobody 0 (row 5), nobody 1 (row 6)", "and 2 more"][..],
         ),
         ([&top[..], &[&folder.text("unknown.csv")]].concat(), &["--sources", "7 of 11 ids"]),
         (
@@ -391,10 +390,7 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
             &["1 of 5 ids do not exist", "person (row 1). If row 1 is a header, write it as id"],
         ),
         ([&named[..], &[&folder.text("users_rows.npy")]].concat(), &["4 of 4 ids", "add --row-numbers"]),
-        (
-            [&named[..], &[&folder.text("beyond.npy"), "--row-numbers"]].concat(),
-            &["60 (row 2)", "There are 60 nodes"],
-        ),
+        ([&named[..], &[&folder.text("beyond.npy"), "--row-numbers"]].concat(), &["60 (row 2)", "There are 60 nodes"]),
         ([&embedding[..], &["--row-numbers"]].concat(), &["--row-numbers has no effect"]),
     ] {
         let flags = [&flags[..], &["--nproc-per-node", "4"]].concat();

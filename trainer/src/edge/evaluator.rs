@@ -48,11 +48,7 @@ impl<B: GnnBackend> EdgeEvaluator<B> {
 }
 
 impl<B: GnnBackend> Scorer<B, EdgeModel<B>> for EdgeScorer<B> {
-    fn scores(
-        &self,
-        state: ScoreState<'_>,
-        run: &mut Evaluation<'_, EdgeModel<B>>,
-    ) -> Result<SeedScores, TrainError> {
+    fn scores(&self, state: ScoreState<'_>, run: &mut Evaluation<'_, EdgeModel<B>>) -> Result<SeedScores, TrainError> {
         let loader = if state.split == Split::Test { &self.test } else { &self.valid };
         let maker = self.maker.clone();
         let batches = loader.epoch_map_from(0, 0, move |batch| maker.make(batch));

@@ -3,8 +3,8 @@
 use super::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::model_file::{
-    EmbeddingSize, EmbeddingTable, FreshTable, MatchedRows, NewEmbeddings, SavedEmbeddings, WantedRows, WarmStartReport,
-    positions_by_id,
+    EmbeddingSize, EmbeddingTable, FreshTable, MatchedRows, NewEmbeddings, SavedEmbeddings, WantedRows,
+    WarmStartReport, positions_by_id,
 };
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistEmbedding;

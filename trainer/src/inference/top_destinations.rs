@@ -10,8 +10,8 @@ use burn::tensor::Tensor;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
-use edgecut_graph::{EdgeTypeId, Split};
 use edgecut_graph::rng::{CounterRng, combine};
+use edgecut_graph::{EdgeTypeId, Split};
 use rayon::prelude::*;
 use std::cmp::Reverse;
 

@@ -147,9 +147,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
     ) -> Result<[LinkScores; N], TrainError> {
         let mut scores: [LinkScores; N] = std::array::from_fn(|_| LinkScores::default());
         let rows = match &self.encoder {
-            Some(encoder) => {
-                Some(encoder.encode(run.model, run.embeddings, run.progress, run.world, &self.device)?)
-            }
+            Some(encoder) => Some(encoder.encode(run.model, run.embeddings, run.progress, run.world, &self.device)?),
             None => None,
         };
         let model = run.model;

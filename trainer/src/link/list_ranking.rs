@@ -51,7 +51,9 @@ impl ListRanking {
         let meta = graph.part().meta();
         let edge_types = target_edge_types(meta, config)?;
         if let Some(why) = refusal(graph, config) {
-            return Err(TrainError::config(format!("{first} lists the best of all destinations, {why} (`metric=mrr`)")));
+            return Err(TrainError::config(format!(
+                "{first} lists the best of all destinations, {why} (`metric=mrr`)"
+            )));
         }
         let num_sources = config.eval_sources.unwrap_or(DEFAULT_SOURCES);
         let mut sources = BTreeMap::new();
@@ -209,9 +211,8 @@ fn sources_of(
 /// Draws at most `most` of some sources by their ids.
 fn drawn(mut sources: Vec<u32>, most: usize, key: u64) -> Vec<u32> {
     if sources.len() > most {
-        sources.sort_by_cached_key(|&source| {
-            (CounterRng::new(combine(key, u64::from(source))).below(u64::MAX), source)
-        });
+        sources
+            .sort_by_cached_key(|&source| (CounterRng::new(combine(key, u64::from(source))).below(u64::MAX), source));
         sources.truncate(most);
         sources.sort_unstable();
     }

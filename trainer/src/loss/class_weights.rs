@@ -76,7 +76,8 @@ impl ClassWeights {
                 "balanced class weights are computed from labels: call `ClassWeights::of_counts` first".into()
             }
             Self::Named(_) => {
-                "`class_weights` names classes, but the classes of this graph have no names: give a number per class".into()
+                "`class_weights` names classes, but the classes of this graph have no names: give a number per class"
+                    .into()
             }
         };
         Err(TargetError(what))

@@ -1,12 +1,12 @@
 //! The saver of the best model of a run.
 
-use super::{BestModel, EmbeddingSize, ModelFileError};
 use super::embedding_index::{EmbeddingIndex, SAVE_LEN, ShardEntry, embedding_files, shard_folder};
 use super::file_header::FileHeader;
 use super::model_origin::ModelOrigin;
 use super::shard_writer::{check_folder, remove_other_saves, write_shard};
 use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::write::{Notes, model_bytes};
+use super::{BestModel, EmbeddingSize, ModelFileError};
 use crate::metrics::Selection;
 use edgecut_cluster::{Attempt, ClusterError, ProcessGroup, ReduceOp};
 use edgecut_output::{FolderLock, check_output, write_output};
@@ -77,8 +77,8 @@ impl ModelSaver {
                 earlier = Some(found);
             }
             // All ranks use the attempt of rank 0, so that they decide alike even if their environments differ.
-            told = serde_json::to_vec(&(earlier, attempt.number, &attempt.run))
-                .map_err(ModelFileError::config(path))?;
+            told =
+                serde_json::to_vec(&(earlier, attempt.number, &attempt.run)).map_err(ModelFileError::config(path))?;
         }
         let folder = shard_folder(path)?;
         if has_embeddings {
@@ -172,8 +172,7 @@ impl ModelSaver {
                 target_decisions: Some(&best.target_decisions),
             };
             let bytes = model_bytes(&self.path, &best.model, &[], notes)?;
-            write_output(&self.path, &bytes)
-                .map_err(ModelFileError::write(&self.path))?;
+            write_output(&self.path, &bytes).map_err(ModelFileError::write(&self.path))?;
         }
         match &index {
             Some(index) => {
@@ -213,7 +212,8 @@ impl ModelSaver {
         let all = world.all_gather(&mine).map_err(self.job_error())?;
         let mut shards = Vec::with_capacity(all.len());
         for shard in &all {
-            let shard: Option<ShardEntry> = serde_json::from_slice(shard).map_err(ModelFileError::config(&self.path))?;
+            let shard: Option<ShardEntry> =
+                serde_json::from_slice(shard).map_err(ModelFileError::config(&self.path))?;
             shards.extend(shard);
         }
         let tables = best.embeddings.iter().map(|named| EmbeddingSize::of(named.node_type, named.table));

@@ -1,12 +1,12 @@
 //! Reading a model file.
 
 use super::embedding_index::{EmbeddingIndex, INDEX};
+use super::embedding_name;
 use super::file_header::FileHeader;
 use super::saved_task::TASK;
 use super::settings::LoadableConfig;
 use super::tensor_name::{ModulePath, follows_path};
 use super::{EMBEDDINGS, EmbeddingSize, EmbeddingTable, FORMAT, ModelFileError, SavedEmbeddings, TrainedOn, VERSION};
-use super::embedding_name;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
@@ -52,8 +52,7 @@ pub fn read_network(path: &Path) -> Result<Vec<u8>, ModelFileError> {
         });
         let index = EmbeddingIndex { tables: tables.collect(), ..EmbeddingIndex::default() };
         if !index.tables.is_empty() {
-            let json = serde_json::to_string(&index)
-                .map_err(ModelFileError::config(path))?;
+            let json = serde_json::to_string(&index).map_err(ModelFileError::config(path))?;
             metadata.insert(INDEX.to_owned(), json);
         }
     }
@@ -135,9 +134,7 @@ fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[(&str, usize)])
         }
     }
     match index.tables.iter().find(|table| embedded.iter().all(|(name, _)| *name != table.node_type)) {
-        Some(table) => {
-            Err(ModelFileError::unexpected_tensor(path, &embedding_name(&table.node_type)))
-        }
+        Some(table) => Err(ModelFileError::unexpected_tensor(path, &embedding_name(&table.node_type))),
         None => Ok(()),
     }
 }

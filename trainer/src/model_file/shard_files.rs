@@ -55,11 +55,7 @@ impl ShardFiles {
     ///
     /// # Errors
     /// [`ModelFileError::MissingShards`] if files are missing, and others if a file is damaged.
-    pub(super) fn open_all(
-        &self,
-        size: &EmbeddingSize,
-        ids: Option<IdKind>,
-    ) -> Result<Vec<ShardRows>, ModelFileError> {
+    pub(super) fn open_all(&self, size: &EmbeddingSize, ids: Option<IdKind>) -> Result<Vec<ShardRows>, ModelFileError> {
         let number = self.table_number(&size.node_type)?;
         if let Some(kind) = ids {
             check_kinds(&self.index, number, size, kind).map_err(|what| self.wrong(what))?;

@@ -62,8 +62,7 @@ pub(super) fn write_shard(
     let metadata: HashMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     // The header lists the sizes of all tensors, so it is written first and the data follows without being held in
     // memory.
-    let header = header_bytes(metadata, announced(&tables))
-        .map_err(ModelFileError::format(&path))?;
+    let header = header_bytes(metadata, announced(&tables)).map_err(ModelFileError::format(&path))?;
     let write = || -> io::Result<(Vec<Vec<f64>>, String)> {
         let output = OutputFile::create(&path)?;
         let mut hashed = HashedFile { file: output.file(), hash: Xxh3::new() };

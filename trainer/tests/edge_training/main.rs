@@ -7,9 +7,7 @@ use crate::support::{Numbers, on_ranks, parts_of, write_parts};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{
-    DistGraph, DistGraphConfig, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
-};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr};
 use edgecut_gnn::nn::{Aggregation, EdgeDecoderKind, GinSettings, GineSettings};
 use edgecut_graph::{
     Dataset, EdgeData, EdgeLabelValues, EdgeLabels, Features, NO_SPLIT, NodeData, NodeTypeId, Split, TargetKind,
@@ -274,7 +272,8 @@ fn what_comes_after_an_edge_does_not_tell_its_class() {
     let temporal = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
     for (time, temporal, is_told) in [(101, None, true), (101, Some(temporal), false), (99, Some(temporal), true)] {
         let sampler = SamplerConfig::new(vec![Fanout::All]).with_times(temporal);
-        let config = EdgeTrainingConfig { training: TrainingConfig { sampler, ..base.training.clone() }, ..base.clone() };
+        let config =
+            EdgeTrainingConfig { training: TrainingConfig { sampler, ..base.training.clone() }, ..base.clone() };
         let auc = result(&refunds_at(time), &config).test_metric.expect("test edges of both classes");
         let what = format!("{auc} with refunds at {time}, times: {}", temporal.is_some());
         if is_told {

@@ -189,10 +189,7 @@ const DAMAGES: [(fn(&mut Parts), &str); 15] = [
         |parts| drop(parts.1.remove("config")),
         "it is not a model of this version: its metadata has no config, expected a model configuration",
     ),
-    (
-        |parts| set_config(parts, &NetworkConfig::stack(config().kind, 3, 5, 0, 2)),
-        "invalid configuration",
-    ),
+    (|parts| set_config(parts, &NetworkConfig::stack(config().kind, 3, 5, 0, 2)), "invalid configuration"),
     // The file must be rejected before this large model is made.
     (
         |parts| set_config(parts, &NetworkConfig { hidden_channels: 10_000_000, ..config() }),

@@ -36,9 +36,8 @@ impl TypeEdges<'_> {
         const STEP: &str = "updating times";
         let [src_type, dst_type] = [self.src_type().index(), self.dst_type().index()];
         let destinations = nodes[dst_type].ids_in(part, &updated[dst_type]);
-        let rows = self.kept_edges(part, &destinations, filter, space, |edge| {
-            updated[src_type].global(&self.src, edge.src)
-        })?;
+        let rows =
+            self.kept_edges(part, &destinations, filter, space, |edge| updated[src_type].global(&self.src, edge.src))?;
         let has_positions = self.has_attributes() || self.edges[part].src_times.is_some();
         let mut positions = Buffer::default();
         if has_positions {

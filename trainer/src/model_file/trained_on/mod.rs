@@ -258,8 +258,7 @@ impl TrainedOn {
     /// [`ModelFileError::Format`] if the bytes are no safetensors file, [`ModelFileError::Config`] if the
     /// description cannot be parsed.
     pub fn of_file(bytes: &[u8], path: &Path) -> Result<Option<Self>, ModelFileError> {
-        let (_, header) = SafeTensors::read_metadata(bytes)
-            .map_err(ModelFileError::format(path))?;
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(ModelFileError::format(path))?;
         Self::of_metadata(header.metadata().as_ref(), path)
     }
 
