@@ -313,7 +313,7 @@ def test_users_and_purchases_with_all_troubles(tmp_path):
     made = json.loads(output)
     without_user = sum(who is None for who, _, _ in purchases)
     assert f"dropped {without_user} rows of edges[0] with no id" in messages
-    assert "warning: edges[1]: user__returns__item has no edges, because its table has no rows" in messages
+    assert "warning: edges[1]: user__returns__item gets no edges, because its table has no rows" in messages
     found = missing_of(messages)
     assert found.pop(("edges[0]", "who")) == (without_user, len(purchases))
     assert found.pop(("nodes[1]", "price"))[1] == len(skus)

@@ -225,7 +225,7 @@ fn relations_without_rows_have_no_edges() {
             let (made, stderr) = folder.made(&out, &[&["--num-partitions", parts][..], &more].concat());
             assert_eq!(made["edge_types"][0]["num_edges"], 0, "{made}");
             assert!(
-                stderr.contains("warning: edges[1]: n__none__n has no edges, because its table has no rows"),
+                stderr.contains("warning: edges[1]: n__none__n gets no edges, because its table has no rows"),
                 "{stderr}"
             );
             found.push(arrays(&folder.path(&out)));

@@ -96,7 +96,7 @@ pub(super) fn read_edges(
             }
         }
         let why = if dropped.len() == 0 { "its table has no rows" } else { "all its rows were dropped" };
-        context.warnings.push(format!("{}: {name} has no edges, because {why}", tables[with_ends].at));
+        context.warnings.push(format!("{}: {name} gets no edges, because {why}", tables[with_ends].at));
         return Ok(without_edges(context, name, tables, ends));
     }
     let rules = FeatureRules { saved, defer: false, columns: Columns::All, training: None };
