@@ -26,8 +26,8 @@ SHARES = (0.5, 0.25, 0.25)
 FLAGS = {
     "grid": "--model sage --encoder-decoder --residual --layer-norm --hidden-channels 128 --num-neighbors=-1,-1,-1,-1 "
     "--batch-size 512 --num-epochs 60 --lr 0.002 --lr-schedule cosine --dropout 0.2 --metric roc-auc",
-    "labels": "--model sage --encoder-decoder --hidden-channels 64 --num-neighbors=-1 --batch-size 256 --num-epochs 40 "
-    "--lr 0.01 --lr-schedule cosine --dropout 0 --weight-decay 0.0001 --metric accuracy",
+    "labels": "--model sage --num-neighbors=-1 --batch-size 256 --num-epochs 40 --lr 0.05 --lr-schedule cosine --dropout 0 "
+    "--metric accuracy",
     "numbers": "--model sage --encoder-decoder --hidden-channels 64 --num-neighbors=-1 --batch-size 256 --num-epochs 40 "
     "--lr 0.01 --lr-schedule cosine --dropout 0 --weight-decay 0.0001 --metric rmse",
 }
@@ -70,7 +70,7 @@ def make_grid(folder, draw):
 
 def make_random(draw):
     """Return the features, the edges and the means over the neighbors of a random graph."""
-    num_nodes, degree = 6000, 10
+    num_nodes, degree = 20_000, 10
     x = draw.normal(size=(num_nodes, 8))
     edge_index = draw.integers(0, num_nodes, (2, num_nodes * degree))
     received = np.bincount(edge_index[1], minlength=num_nodes)
