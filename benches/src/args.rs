@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Cache(CacheArgs),
     /// Fetching feature rows from a peer in another process
     Rpc(RpcArgs),
+    /// Batches whose nodes are spread over many ranks, each in its own process
+    ManyRanks(ManyRanksArgs),
     /// Ring all-reduce between processes
     AllReduce(AllReduceArgs),
     /// All-reduce and features over checked and encrypted connections, compared with connections without protection
@@ -187,6 +189,16 @@ pub(crate) struct RpcArgs {
     /// Numbers of fetches in flight
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4")]
     pub(crate) in_flight: Vec<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManyRanksArgs {
+    /// Number of processes
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) ranks: u32,
+    /// Seeds per batch
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) batch_size: u32,
 }
 
 #[derive(Debug, Args)]

@@ -76,6 +76,7 @@ fn measure(cli: &Cli, report: &mut Report) -> anyhow::Result<()> {
         Command::Gather(args) => bench::gather::run(args, common, report),
         Command::Cache(args) => bench::cache::run(args, common, report),
         Command::Rpc(args) => bench::rpc::run(args, common, report),
+        Command::ManyRanks(args) => bench::many_ranks::run(args, common, report),
         Command::Protection(args) => bench::protection::run(args, common, report),
         Command::AllReduce(args) => bench::all_reduce::run(args, common, report),
         Command::Aggregation(args) => bench::aggregation::run(args, common, report),

@@ -1,11 +1,12 @@
 //! The other ranks of a job, in their own processes: copies of this program with the hidden command `peer`.
 
 use crate::args::{Common, PeerArgs};
-use crate::measure::timing::cpu_time;
 use anyhow::{Context, bail, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig};
 use edgecut_graph::Meta;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -18,6 +19,29 @@ const HOST: &str = "127.0.0.1";
 
 /// The processes of all ranks except rank 0, which is this process. Dropping them early kills them.
 pub(crate) struct Peers(Vec<Peer>);
+
+/// The use of the cores by a process or several.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Usage {
+    pub(crate) cpu_s: f64,
+    /// The number of times that a thread has stopped to wait.
+    pub(crate) waits: f64,
+}
+
+impl Usage {
+    fn own() -> anyhow::Result<Self> {
+        let usage = getrusage(UsageWho::RUSAGE_SELF).context("ask for the CPU time of this process")?;
+        let cpu = usage.user_time() + usage.system_time();
+        Ok(Self { cpu_s: cpu.num_microseconds() as f64 / 1e6, waits: usage.voluntary_context_switches() as f64 })
+    }
+}
+
+impl std::ops::Sub for Usage {
+    type Output = Self;
+    fn sub(self, before: Self) -> Self {
+        Self { cpu_s: self.cpu_s - before.cpu_s, waits: self.waits - before.waits }
+    }
+}
 
 struct Peer {
     process: Child,
@@ -38,9 +62,15 @@ impl Peers {
         Ok((cluster, peers))
     }
 
-    /// Returns the CPU seconds of all peers so far.
-    pub(crate) fn cpu_s(&mut self) -> anyhow::Result<f64> {
-        self.0.iter_mut().map(Peer::cpu_s).sum()
+    /// Returns the usage of all peers so far.
+    pub(crate) fn usage(&mut self) -> anyhow::Result<Usage> {
+        let mut all = Usage::default();
+        for peer in &mut self.0 {
+            let usage = peer.usage()?;
+            all.cpu_s += usage.cpu_s;
+            all.waits += usage.waits;
+        }
+        Ok(all)
     }
 
     /// Tells all peers to end, leaves the job together with them, and waits for their processes.
@@ -84,12 +114,16 @@ impl Peer {
         Ok(Self { process, questions, answers })
     }
 
-    fn cpu_s(&mut self) -> anyhow::Result<f64> {
+    fn usage(&mut self) -> anyhow::Result<Usage> {
         let questions = self.questions.as_mut().context("the peer was already told to end")?;
-        questions.write_all(b"\n").context("ask a peer for its CPU time")?;
+        questions.write_all(b"\n").context("ask a peer for its usage")?;
         let mut line = String::new();
-        self.answers.read_line(&mut line).context("read a peer's CPU time")?;
-        line.trim().parse().with_context(|| format!("a peer sent {line:?} instead of its CPU time"))
+        self.answers.read_line(&mut line).context("read a peer's usage")?;
+        let numbers: Vec<f64> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        match numbers[..] {
+            [cpu_s, waits] => Ok(Usage { cpu_s, waits }),
+            _ => bail!("a peer sent {line:?} instead of its usage"),
+        }
     }
 }
 
@@ -135,14 +169,15 @@ pub(crate) fn serving_node(
     Ok((graph, world))
 }
 
-/// Answers each line with this process's CPU seconds, until the input ends.
+/// Answers each line with this process's usage, until the input ends.
 fn answer_until_the_end() -> anyhow::Result<()> {
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lines() {
         if !line.context("read a question")?.is_empty() {
             bail!("rank 0 sent a line that is not empty");
         }
-        writeln!(stdout, "{}", cpu_time().as_secs_f64()).context("answer a question")?;
+        let usage = Usage::own()?;
+        writeln!(stdout, "{} {}", usage.cpu_s, usage.waits).context("answer a question")?;
     }
     Ok(())
 }

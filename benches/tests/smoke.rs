@@ -157,6 +157,14 @@ fn a_peer_in_another_process_sends_rows() {
 }
 
 #[test]
+fn batches_come_from_several_ranks() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let records = records(folder.path(), &["many-ranks", "--ranks=4", "--batch-size=16"]);
+    assert_eq!(records.len(), 2);
+    assert!(records.iter().all(|record| record["details"]["requests_per_batch"].as_f64() > Some(0.0)));
+}
+
+#[test]
 fn two_processes_all_reduce() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let records = records(folder.path(), &["all-reduce", "--bytes=4096,100000"]);

@@ -11,6 +11,7 @@ pub(crate) mod gather_ranks;
 pub(crate) mod graphs;
 pub(crate) mod limits;
 pub(crate) mod linear;
+pub(crate) mod many_ranks;
 pub(crate) mod partition;
 pub(crate) mod protection;
 pub(crate) mod rpc;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// The generated graph has 40 MB of features in each part.
 const GENERATED_NODES: usize = 200_000;
 const GENERATED_CHANNELS: usize = 100;
+const GENERATED_DEGREE: f64 = 2.0;
 /// The bytes that a repetition fetches, within the limits on the number of fetches.
 const BYTES_PER_REP: usize = 64 << 20;
 const MIN_FETCHES: usize = 16;
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &RpcArgs, common: &Common, report: &mut Report) -> anyho
 
 /// Generates two parts with features.
 pub(crate) fn generated_parts() -> anyhow::Result<GeneratedParts> {
-    GeneratedParts::two(GENERATED_NODES, GENERATED_CHANNELS)
+    GeneratedParts::of(2, GENERATED_NODES, GENERATED_CHANNELS, GENERATED_DEGREE)
 }
 
 fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
@@ -107,9 +108,9 @@ fn fetch(
     let mut server_cpu_s = 0.0;
     let timing = Timing::measure(reps, |stopwatch| {
         let batches = batches.to_vec();
-        let before = peers.cpu_s()?;
+        let before = peers.usage()?;
         stopwatch.time(|| fetch_all(graph, batches, in_flight)).context("fetch from the peer")?;
-        server_cpu_s = peers.cpu_s()? - before;
+        server_cpu_s = (peers.usage()? - before).cpu_s;
         Ok(())
     })?;
     // The peer's CPU time is from the last repetition, which represents all of them.

@@ -54,13 +54,12 @@ pub(crate) struct GeneratedParts {
 }
 
 impl GeneratedParts {
-    /// Generates a graph with `num_nodes` nodes and `num_channels` features, and partitions it at random into two
-    /// parts.
-    pub(crate) fn two(num_nodes: usize, num_channels: usize) -> anyhow::Result<Self> {
+    /// Generates a graph with `num_nodes` nodes of some degree and `num_channels` features, and partitions it at random.
+    pub(crate) fn of(num_parts: u32, num_nodes: usize, num_channels: usize, avg_degree: f64) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir().context("make a temporary folder")?;
-        let path = dir.path().join("2-parts");
-        let options = FakeOptions { avg_num_nodes: num_nodes, num_channels, avg_degree: 2.0, ..FakeOptions::default() };
-        let method = PartitionOptions { method: Method::Random, ..PartitionOptions::new(2) };
+        let path = dir.path().join(format!("{num_parts}-parts"));
+        let options = FakeOptions { avg_num_nodes: num_nodes, num_channels, avg_degree, ..FakeOptions::default() };
+        let method = PartitionOptions { method: Method::Random, ..PartitionOptions::new(num_parts) };
         partition(&fake(&options)?, &method, &path, &())?;
         Ok(Self { path, _dir: dir })
     }
