@@ -466,11 +466,15 @@ def _is_like_edges(attribute: str, values: Any) -> bool:
 
 
 def _num_nodes(size: tuple[int | None, int | None] | None, features: FeatureStore) -> int | None:
-    """Return the number of nodes of a graph without types, from the size of its edges or the features."""
+    """Return the number of nodes of a graph without types, from the size of its edges or the features.
+
+    Features of edges have no type of their own, so features of several sizes do not tell it.
+    """
     if size is not None and size[0] is not None and size[1] is not None:
         return max(size[0], size[1])
-    sizes = (features.get_tensor_size(attr) for attr in features.get_all_tensor_attrs())
-    return next((size[0] for size in sizes if size is not None), None)
+    sizes = [features.get_tensor_size(attr) for attr in features.get_all_tensor_attrs()]
+    numbers = {size[0] for size in sizes if size is not None}
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 def _num_nodes_of_type(features: FeatureStore, graph: GraphStore, name: str) -> int | None:

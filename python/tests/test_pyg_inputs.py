@@ -89,6 +89,18 @@ def stores(data, layout, size, edge_index=None):
     return features, graph
 
 
+def test_features_of_edges_are_no_number_of_nodes():
+    data = random_data()
+    for first, second in (("edge_time", "x"), ("x", "edge_time")):
+        features, graph = MyFeatureStore(), MyGraphStore()
+        values = {"x": data.x, "edge_time": torch.arange(300)}
+        for name in (first, second):
+            features.put_tensor(values[name], group_name=None, attr_name=name, index=None)
+        graph.put_edge_index(tuple(data.edge_index), edge_type=None, layout="coo", size=None)
+        with pytest.raises(ValueError, match="the number of nodes is unknown: .* `size` of the EdgeAttr"):
+            edgecut.NeighborLoader((features, graph), [2])
+
+
 @pytest.mark.parametrize("wrong", [-1, 60, 10**12])
 def test_edges_out_of_range_are_named(wrong):
     """PyTorch would write out of bounds."""
