@@ -170,7 +170,8 @@ impl RingConnection {
             TransferError::Silent(rank) => {
                 let addr = self.addr_of(rank);
                 let silence = seconds(self.cluster.config().collective_timeout());
-                self.suspect(rank, ClusterError::PeerSilent { operation, rank, addr, silence, progress })
+                let what = format!("{operation}: rank {rank} at {addr} was silent for {silence} ({progress})");
+                self.suspect(rank, ClusterError::Collective(what))
             }
         }
     }
@@ -226,14 +227,14 @@ impl RingConnection {
 
     /// Returns the error for a peer that runs another collective than this rank, after reporting it.
     fn mismatch(&self, header: &Header, peer: usize, theirs: &[u8]) -> ClusterError {
-        let error = ClusterError::Mismatch {
-            group: self.name.clone(),
-            sequence: header.sequence,
-            rank: self.cluster.rank(),
-            ours: header.describe(),
-            peer,
-            theirs: header.difference(theirs),
-        };
+        let error = ClusterError::Collective(format!(
+            "ranks disagree on collective #{} of group {:?}: {} on rank {}, {} on rank {peer}",
+            header.sequence,
+            self.name,
+            header.describe(),
+            self.cluster.rank(),
+            header.difference(theirs)
+        ));
         // It is unknown which of the two is wrong, so each reports itself. The text names both.
         self.cluster.report(self.cluster.failure_of(self.cluster.rank(), &error.to_string()));
         error

@@ -218,39 +218,10 @@ pub enum ClusterError {
         cause: io::Error,
     },
 
-    /// A peer in a collective was silent for `collective_timeout_ms`.
-    #[error("{operation}: rank {rank} at {addr} was silent for {silence} ({progress})")]
-    PeerSilent {
-        /// The collective, with its number and its group.
-        operation: String,
-        /// The rank of the peer.
-        rank: usize,
-        /// The listening address of the peer.
-        addr: SocketAddr,
-        /// The duration of the silence.
-        silence: String,
-        /// The progress of the collective.
-        progress: String,
-    },
-
-    /// Two ranks called different collectives, or the same one with different lengths or types.
-    #[error(
-        "ranks disagree on collective #{sequence} of group {group:?}: {ours} on rank {rank}, {theirs} on rank {peer}"
-    )]
-    Mismatch {
-        /// The group.
-        group: String,
-        /// The number of the collective in that group.
-        sequence: u64,
-        /// This rank.
-        rank: usize,
-        /// The collective that this rank called.
-        ours: String,
-        /// The other rank.
-        peer: usize,
-        /// The collective that the other rank called.
-        theirs: String,
-    },
+    /// A peer in a collective was silent for `collective_timeout_ms`, or two ranks called different collectives, or the same
+    /// one with different lengths or types.
+    #[error("{0}")]
+    Collective(String),
 
     /// An earlier collective of the group failed, so its connections are in an unknown state.
     #[error("group {group:?} cannot be used after an error: {earlier}")]

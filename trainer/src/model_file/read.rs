@@ -261,8 +261,8 @@ pub(super) fn read_tensor<const D: usize>(
     }
     if view.shape() != expected {
         let found = view.shape().to_vec();
-        let (path, tensor) = (path.to_owned(), name.to_owned());
-        return Err(ModelFileError::TensorShape { path, tensor, found, expected });
+        let path = path.to_owned();
+        return Err(ModelFileError::TensorShape { path, tensor: name.to_owned(), found, expected });
     }
     let (words, _) = view.data().as_chunks::<4>();
     let values: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();

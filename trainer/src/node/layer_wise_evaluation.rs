@@ -58,8 +58,13 @@ impl LayerWise {
                         (`eval=sampled`)";
             return Err(TrainError::config(what));
         };
-        let (graph, schema) = (&self.graph, &self.schema);
-        let input = LayerWiseInput { graph, schema, options, embeddings: run.embeddings, progress: run.progress };
+        let input = LayerWiseInput {
+            graph: &self.graph,
+            schema: &self.schema,
+            options,
+            embeddings: run.embeddings,
+            progress: run.progress,
+        };
         layer_wise(&input, layered, (self.seed_type, layered.num_passes()), &self.limits, run.world, device)
     }
 

@@ -57,8 +57,8 @@ impl GcnNorm {
         weights: &[f32],
     ) -> Result<Self, GcnNormError> {
         if weights.len() != graph.num_edges() {
-            let (given, expected) = (weights.len(), graph.num_edges());
-            return Err(GcnNormError(format!("{given} weights for {expected} edges, expected one per edge")));
+            let what = format!("{} weights for {} edges, expected one per edge", weights.len(), graph.num_edges());
+            return Err(GcnNormError(what));
         }
         Self::over(graph, degrees, in_weights.iter().map(|&sum| f64::from(sum)).collect(), Some(weights))
     }
