@@ -153,6 +153,7 @@ def reverse_pairs(
 
     `whole` completes the name of an edge type.
     """
+    known = ", ".join(str(name) for name in edge_types if name is not None)
     pairs = []
     for pair in given.items() if isinstance(given, Mapping) else given:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(map(_is_edge_type, pair)):
@@ -160,7 +161,8 @@ def reverse_pairs(
         names = [whole(tuple(name)) for name in pair]
         for name in names:
             if name not in edge_types:
-                raise ValueError(f"`reverse_types`: there is no edge type {name}, only {', '.join(map(str, edge_types))}")
+                others = f", only {known}" if known else ", since the graph has no types"
+                raise ValueError(f"`reverse_types`: there is no edge type {name}{others}")
         one, other = names
         if (one[0], one[-1]) != (other[-1], other[0]):
             raise ValueError(f"`reverse_types`: {one} and {other} do not join the same node types in opposite directions")

@@ -97,7 +97,8 @@ def _with_edge_type(graph: PygGraph, given: Any) -> tuple[tuple[str, ...], Any]:
 
 def whole_edge_type(graph: PygGraph, name: tuple[str, ...], argument: str) -> tuple[str, ...]:
     """Return the name of an edge type with its relation. As in PyG, two names stand for the only edge type between them."""
-    found = [key for key in graph.edge_types if (key[0], key[-1]) == name]
+    # A graph without types has the edge type None.
+    found = [key for key in graph.edge_types if key is not None and (key[0], key[-1]) == name]
     if len(found) > 1:
         raise ValueError(f"`{argument}`: {name} stands for several edge types: name one of {', '.join(map(str, found))}")
     return found[0] if found else name

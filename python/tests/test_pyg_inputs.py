@@ -402,6 +402,13 @@ def test_wrong_reverse_types_are_refused(reverse_types, why):
         edgecut.LinkNeighborLoader(random_hetero(), [2], ("paper", "cites", "paper"), reverse_types=reverse_types)
 
 
+@pytest.mark.parametrize("name", [("paper", "paper"), ("paper", "cites", "paper")])
+def test_a_graph_without_types_has_no_reverse_types(name):
+    with pytest.raises(ValueError, match="`reverse_types`: there is no edge type .* since the graph has no types"):
+        edgecut.LinkNeighborLoader(random_data(), [2], reverse_types=[(name, name)])
+    edgecut.LinkNeighborLoader(random_data(), [2], reverse_types=[])
+
+
 def stores_of(data):
     """Return typed data as a pair of stores."""
     features, graph = MyFeatureStore(), MyGraphStore()
