@@ -145,7 +145,7 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
         inputs = self.input_data
         for name, values in (("edge_label", edge_label), ("edge_label_time", inputs.time), ("input_id", inputs.input_id)):
             pyg_arguments.check_length(name, values, len(inputs.row), "edges")
-        if reverse_types is None and isinstance(self.link_sampler, NeighborSampler):
+        if isinstance(self.link_sampler, NeighborSampler):
             _warn_of_reverses(self.link_sampler, inputs)
 
 

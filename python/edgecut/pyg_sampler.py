@@ -127,8 +127,8 @@ class NeighborSampler(GraphSampler):
         The number of neighbors per hop; -1 for all.
     exclude_seed_edges : bool, default False
         Let no message flow over the edges that :meth:`sample_from_edges` gets and their reverses: edges of the same type,
-        edges of the type ``rev_X`` for a type ``X``, and edges of the types in ``reverse_types``. With disjoint neighborhoods, an edge is excluded from the
-        neighborhoods of its own ends and negatives only.
+        edges of the type ``rev_X`` for a type ``X``, and edges of the types in ``reverse_types``. With disjoint
+        neighborhoods, an edge is excluded from the neighborhoods of its own ends and negatives only.
     reverse_types : list of pairs of edge types, optional
         Edge types that are each other's reverse, besides those that their names tell.
     sampler, batch_dependency
@@ -162,6 +162,8 @@ class NeighborSampler(GraphSampler):
         if self.is_temporal and self.subgraph_type == SubgraphType.induced:
             raise ValueError("`subgraph_type='induced'` has edges of any time, so it excludes `time_attr`")
         self.exclude_seed_edges = bool(exclude_seed_edges)
+        # An empty list tells that no other types hold reverses.
+        self._searches_reverses = reverse_types is None
         types = self.graph.edge_types
         pairs = arguments.reverse_pairs(reverse_types or [], types, self._whole_edge_type)
         self.reverse_types = [(types[one], types[other]) for one, other in pairs]
@@ -297,8 +299,11 @@ class NeighborSampler(GraphSampler):
         return found
 
     def undeclared_reverses(self, name: Any, src: Tensor, dst: Tensor) -> list[Any]:
-        """Return the edge types with the reverses of at least half of some edges of a type, besides the known ones."""
-        if name is None or not self.exclude_seed_edges or len(src) == 0:
+        """Return the edge types with the reverses of at least half of some edges of a type, besides the known ones.
+
+        There are none if the sampler was made with `reverse_types`.
+        """
+        if name is None or not (self.exclude_seed_edges and self._searches_reverses) or len(src) == 0:
             return []
         sources, destinations = src.numpy(), dst.numpy()
         times = self._structure.times.of_edges or {}

@@ -379,6 +379,8 @@ def test_no_message_flows_over_declared_reverses(subgraph_type):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(reverse_types=[])
+        sampler = NeighborSampler(data, [-1], subgraph_type, exclude_seed_edges=True, reverse_types=[])
+        edgecut.LinkNeighborLoader(data, None, edges, neighbor_sampler=sampler)
         # Other types hold few reverses of these edges.
         edgecut.LinkNeighborLoader(random_hetero(1), [-1], ("paper", "cites", "paper"), exclude_seed_edges=True)
         for declared in ([(edges, reverse)], [(reverse, list(edges))], {edges: reverse}, [(("author; x=1", "paper"), reverse)]):
