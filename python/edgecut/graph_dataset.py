@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -126,8 +125,7 @@ class GraphDataset(Membership):
         return self._set.folds(num_folds, seed)
 
     def _identity(self) -> str:
-        digest = hashlib.sha256(self.y.tobytes() + self.classes.tobytes()).hexdigest()
-        return f"{self!r} {self.num_features} {self.num_edge_features} {digest}"
+        return f"{self._set.fingerprint:016x}"
 
     def __repr__(self) -> str:
         return f"GraphDataset({self.name!r}, num_graphs={len(self)}, num_nodes={self.num_nodes}, num_edges={self.num_edges})"

@@ -117,6 +117,12 @@ impl GraphSet {
         Ok(self.0.get()?.graphs.edge_dim())
     }
 
+    /// A hash of all graphs and features.
+    #[getter]
+    fn fingerprint(&self) -> PyResult<u64> {
+        Ok(self.0.get()?.graphs.fingerprint())
+    }
+
     /// The original label of each class.
     #[getter]
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Numbers<'py>> {

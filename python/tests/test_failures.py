@@ -272,8 +272,8 @@ entries = {
     "GraphSet.open": [lambda: edgecut.open_graphs(path)],
     "GraphSet.generate": [lambda: edgecut.fake_graphs(5)],
     **{f"GraphSet.{name}": [lambda name=name: getattr(native_set, name)] for name in (
-        "rank", "world_size", "name", "num_nodes", "num_edges", "num_features", "num_edge_features", "classes", "labels",
-        "targets")},
+        "rank", "world_size", "name", "num_nodes", "num_edges", "num_features", "num_edge_features", "fingerprint", "classes",
+        "labels", "targets")},
     "GraphSet.split": [graphs.split],
     "GraphSet.folds": [graphs.folds],
     "GraphSet.close": [native_set.close],

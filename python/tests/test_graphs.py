@@ -1,6 +1,7 @@
 """Batches of whole graphs."""
 
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -144,6 +145,20 @@ def test_wrong_arguments_are_value_errors(tu, tmp_path):
     broken.joinpath("BROKEN_graph_labels.txt").write_text("1\n2\n")
     with pytest.raises(edgecut.EdgecutError, match="BROKEN_graph_labels.txt"):
         edgecut.open_graphs(broken)
+
+
+@pytest.mark.parametrize("name", ["A", "node_attributes"])
+def test_a_set_that_has_changed_is_an_error_in_another_process(tu, tmp_path, name):
+    shutil.copytree(tu, tmp_path / "SMALL")
+    sent = pickle.dumps(edgecut.open_graphs(tmp_path / "SMALL"))
+    pickle.loads(sent).close()
+    file = tmp_path / "SMALL" / "raw" / f"SMALL_{name}.txt"
+    first, *others = file.read_text().splitlines()
+    # The numbers of graphs, nodes and edges stay the same.
+    changed = "9.5, 9.5" if name == "node_attributes" else ", ".join(first.split(", ")[::-1])
+    file.write_text("\n".join([changed, *others]) + "\n")
+    with pytest.raises(edgecut.EdgecutError, match="have changed since"):
+        pickle.loads(sent)
 
 
 RANKS = """
