@@ -213,7 +213,7 @@ fn one_way_warning(dataset: &Dataset, links: bool) -> Option<String> {
     })
 }
 
-/// Holds out edges and adds reverse edges.
+/// Holds out edges, adds reverse edges, and checks the reverse types among all types.
 fn choose_edges(mut loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys) -> Result<Loaded, GraphError> {
     let dataset = &mut loaded.dataset;
     // Held-out edges are chosen before reverse edges are added, so that the reverses of held-out edges are held out as
@@ -225,6 +225,9 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys)
     if source.add_reverse_edges {
         dataset.add_reverse_edges();
     }
+    // The types of reverse edges and of generated datasets were not checked before.
+    let checked = dataset.check_reverse_types(&source.reverse_types, |_| false);
+    checked.map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
     Ok(loaded)
 }
 

@@ -364,6 +364,9 @@ fn added_reverses_of_held_out_edges_are_overlaps() {
         assert_has(String::from_utf8_lossy(&output.stderr), &[expected]);
         assert_has(folder.with(&all).fails(&["--reverse-types", pair]), &[expected]);
     }
+    // The types that --add-reverse-edges adds are known, too.
+    let flags = ["--add-reverse-edges", "--reverse-types", "writes=rev_writen"];
+    assert_has(folder.with(&all).fails(&flags), &["there is no edge type rev_writen (--reverse-types)"]);
 }
 
 #[test]
