@@ -97,11 +97,15 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
     let num_outputs = objective(meta, config)?.num_outputs();
     let edge_type = labeled_edge_type(meta, config.edge_type.as_deref())?;
     let training = &config.training;
-    // The model tells the types that the parts declare, so that it reads the same messages on other parts.
+    // The model tells the types that the parts declare, so that it reads the same messages on other parts. The parts may name
+    // several types by their relation.
     let mut reverse_types = config.reverse_types.clone();
-    for pair in &meta.provenance.reverse_types {
-        if !reverse_types.contains(pair) {
-            reverse_types.push(pair.clone());
+    let known = reverse_edge_types(meta, &config.reverse_types)?;
+    let given = &known[..config.reverse_types.len()];
+    for (one, other) in meta.declared_reverses() {
+        if !given.contains(&(one, other)) {
+            let [one, other] = [one, other].map(|e| meta.edge_types[e.index()].full_name());
+            reverse_types.push((one, other));
         }
     }
     let own_features = if training.no_edge_features { 0 } else { meta.edge_types[edge_type.index()].feature_dim };
@@ -114,7 +118,6 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
         target_edges: config.target_edges,
         reverse_types,
     };
-    reverse_edge_types(meta, &model.reverse_types)?;
     model.validate().map_err(unfit)?;
     Ok(model)
 }
