@@ -17,6 +17,7 @@ import edgecut.torch
 MODELS = {
     "sage": lambda store: GraphSAGE(store.num_features, 8, num_layers=3, out_channels=5, norm="batch_norm", dropout=0.5),
     "gat": lambda store: GAT(store.num_features, 8, num_layers=2, out_channels=5, heads=2, v2=True),
+    "node_norm": lambda store: GraphSAGE(store.num_features, 8, num_layers=2, norm="layer_norm", norm_kwargs={"mode": "node"}),
     "gin": lambda store: GIN(store.num_features, 8, num_layers=2, jk="last"),
 }
 
@@ -78,6 +79,8 @@ def test_models_and_graphs_that_do_not_fit_are_refused(parts, typed_parts):
             (sage.train(), store, r"call model.eval\(\)"),
             (GraphSAGE(store.num_features, 8, num_layers=2, jk="cat").eval(), store, "jk='cat', which reads all layers"),
             (GCN(store.num_features, 8, num_layers=2).eval(), store, "GCNConv, .*: save the model and use `train predict`"),
+            (GraphSAGE(store.num_features, 8, num_layers=2, norm="layer_norm").eval(), store, "LayerNorm over all nodes.*mode='node'"),
+            (GraphSAGE(store.num_features, 8, num_layers=2, norm="GraphNorm").eval(), store, "GraphNorm over all nodes"),
             (GraphSAGE(4, 8, num_layers=2).eval(), typed, "several types"),
         ]:
             with pytest.raises(ValueError, match=why):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 from torch import Tensor
 from torch_geometric.nn import GCNConv
@@ -84,6 +86,10 @@ def _check(model: BasicGNN, store: Store) -> None:
     if any(isinstance(layer, GCNConv) and layer.normalize for layer in model.modules()):
         why = "which needs the degrees of all neighbors, but a batch has only its own edges"
         raise ValueError(f"`model` has a GCNConv, {why}: save the model and use `train predict`")
+    for norm in model.norms or []:
+        if _reads_all_nodes(norm):
+            remedy = "train with mode='node' of LayerNorm, or with BatchNorm"
+            raise ValueError(f"`model` has the norm {type(norm).__name__} over all nodes of a graph, but a batch has only some: {remedy}")
     if store.is_heterogeneous or store.num_features == 0:
         raise ValueError(f"`store`: {store.name} has several types or no features, but PyG's models read one matrix of features")
     if store.world_size > 1:
@@ -91,3 +97,8 @@ def _check(model: BasicGNN, store: Store) -> None:
         if not (group.is_available() and group.is_initialized() and group.get_world_size() == store.world_size):
             remedy = "call torch.distributed.init_process_group()"
             raise ValueError(f"the {store.world_size} processes of `store` need PyTorch's process group: {remedy}")
+
+
+def _reads_all_nodes(norm: torch.nn.Module) -> bool:
+    """Return whether the output of a norm for a node depends on the other nodes: such norms of PyG ask for the graph of each node."""
+    return "batch" in inspect.signature(norm.forward).parameters and getattr(norm, "mode", None) != "node"
