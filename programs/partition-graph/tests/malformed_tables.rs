@@ -100,6 +100,8 @@ graph.json: "weight_col": "w" -> "labels": [{"task_type": "link_prediction"}], "
     edges[0].features[0]: frequency is fitted on rows of training, but edges are held out after
 nodes.csv: a,1 -> a,NULL
     nodes.csv: row 1: column x: "NULL" is not a number; missing_values: ["NULL"] reads it as a missing value
+nodes.csv: a,1 -> a, NULL
+    nodes.csv: row 1: column x: " NULL" is not a number; missing_values: [" NULL"] reads it as a missing value
 nodes.csv: a,1 -> a,"1,5"
     nodes.csv: row 1: column x: "1,5" is not a number. Write numbers with a point, for example with pandas: table = pandas.read_csv
 nodes.csv: a,1 -> a,one

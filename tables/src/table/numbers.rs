@@ -214,7 +214,7 @@ fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Res
             }
         };
         match wrong {
-            Some(entry) => rows.bad(row, format!("{entry:?} is not a number{}", reader_of(entry, rows.form))),
+            Some(entry) => rows.bad(row, format!("{entry:?} is not a number{}", reader_of(entry, text, rows.form))),
             None => rows.row(row, &numbers),
         }
     }
@@ -235,15 +235,17 @@ fn push_number<'a>(text: &'a str, numbers: &mut Vec<f64>) -> Option<&'a str> {
     None
 }
 
-/// Returns the end of an error about a text that is not a number: the key or the line that reads it, if there is one.
-fn reader_of(text: &str, form: NumberForm) -> String {
-    let text = text.trim();
-    let takes_missing = form.may_be_missing || !form.text_reader.is_empty();
+/// Returns the end of an error about an entry of a field that is not a number: the key or the line that reads it, if there is
+/// one.
+fn reader_of(entry: &str, field: &str, form: NumberForm) -> String {
+    let text = entry.trim();
+    // Missing values are whole fields, with their spaces.
+    let takes_missing = entry == field && (form.may_be_missing || !form.text_reader.is_empty());
     if is_time(text) {
         return ". The transform {name: date} reads dates and times".into();
     }
     if takes_missing && may_be_missing(text) {
-        return format!("; missing_values: [{text:?}] reads it as a missing value");
+        return format!("; missing_values: [{entry:?}] reads it as a missing value");
     }
     if text.matches(',').count() == 1 && text.replace(',', ".").parse::<f64>().is_ok() {
         return ". Write numbers with a point, for example with pandas: table = pandas.read_csv(file, decimal=\",\")"
