@@ -7,8 +7,8 @@ FOLDER gets a folder of arrays and the parts of each set:
 - grid: a field of Minesweeper with 10,000 cells and their 8 neighbors, a fifth of them mines (Platonov et al., "A critical
   look at the evaluation of GNNs under heterophily", ICLR 2023). Half of the cells show the number of mines beside them. The
   score is the ROC AUC; the paper has 93.5 for GraphSAGE on a field of its own.
-- labels: five labels per node that follow from its features and from its neighbors, of which a tenth is flipped. The score is
-  the share of correct labels. The labels before the flips have the best possible one.
+- labels: five labels per node that follow from its features and from its neighbors. A tenth of the labels is flipped. The
+  score is the share of correct labels. The labels before the flips have the best possible one.
 - numbers: a number per node that follows from its features and from its neighbors, with Gaussian noise. The score is the RMSE.
   The numbers without noise have the best possible one.
 

@@ -30,7 +30,7 @@ def to_dgl(batch: Any) -> tuple[Any, Any, list[Any]]:
     Raises
     ------
     ValueError
-        If the batch has other edges than the hops have sampled, for example those of a transform.
+        If the batch has other edges than the hops have sampled, for example edges of a transform.
     ImportError
         If DGL is not installed.
 

@@ -119,7 +119,7 @@ def test_ids_of_parts_that_were_replaced_are_an_error(shop_parts, tmp_path):
         for read in (lambda: store.ids("customer"), lambda: store.lookup(["ü-07"], "customer"), lambda: store.class_names("customer")):
             with pytest.raises(edgecut.EdgecutError, match=why):
                 read()
-        # The ids that were read before are still those of the open parts.
+        # The ids that were read before belong to the open parts.
         assert store.ids("shop").tolist() == SHOPS
     with edgecut.open(folder / "parts") as store:
         assert store.ids("customer").tolist() == CUSTOMERS[::-1]

@@ -1,4 +1,4 @@
-"""Layer-wise inference over parts: the outputs are those of the model on the whole graph."""
+"""Layer-wise inference over parts has the outputs of the model on the whole graph."""
 
 import pytest
 from conftest import finished, start

@@ -1,7 +1,7 @@
 //! Batches of one rank whose nodes are spread over many ranks with tiny parts, each in its own process.
 //!
-//! Rank 0 samples and fetches one batch after another, and the other ranks only answer. The CPU time and the waits of
-//! their processes are those of the requests, and of the heartbeats in the meantime.
+//! Rank 0 samples and fetches one batch after another, and the other ranks only answer. Their processes spend CPU time and
+//! wait for the requests, and for the heartbeats in the meantime.
 
 use crate::args::{Common, ManyRanksArgs};
 use crate::bench::gather::fetch_all;

@@ -70,7 +70,7 @@ def blocks(batch: Any) -> list[Block]:
     Raises
     ------
     ValueError
-        If the batch has other edges than the hops have sampled, for example those of a transform.
+        If the batch has other edges than the hops have sampled, for example edges of a transform.
 
     Examples
     --------
