@@ -248,7 +248,8 @@ fn reader_of(entry: &str, field: &str, form: NumberForm) -> String {
         return format!("; missing_values: [{entry:?}] reads it as a missing value");
     }
     if text.matches(',').count() == 1 && text.replace(',', ".").parse::<f64>().is_ok() {
-        return ". Write numbers with a point, for example with pandas: table = pandas.read_csv(file, decimal=\",\")"
+        return ". Write numbers with a point, for example with pandas: table = pandas.read_csv(file, decimal=\",\"), or \
+                thousands=\",\" for commas between thousands"
             .into();
     }
     form.text_reader.to_owned()
