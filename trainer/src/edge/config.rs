@@ -1,6 +1,6 @@
 //! The settings of predictions for edges, and their checks against the graph.
 
-use crate::edge_type_name::{edge_type, reverse_edge_types};
+use crate::edge_type_name::edge_type;
 use crate::error::ModelError;
 use crate::error::TrainError;
 use crate::link::is_pair;
@@ -97,17 +97,6 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
     let num_outputs = objective(meta, config)?.num_outputs();
     let edge_type = labeled_edge_type(meta, config.edge_type.as_deref())?;
     let training = &config.training;
-    // The model tells the types that the parts declare, so that it reads the same messages on other parts. The parts may name
-    // several types by their relation.
-    let mut reverse_types = config.reverse_types.clone();
-    let known = reverse_edge_types(meta, &config.reverse_types)?;
-    let given = &known[..config.reverse_types.len()];
-    for (one, other) in meta.declared_reverses() {
-        if !given.contains(&(one, other)) {
-            let [one, other] = [one, other].map(|e| meta.edge_types[e.index()].full_name());
-            reverse_types.push((one, other));
-        }
-    }
     let own_features = if training.no_edge_features { 0 } else { meta.edge_types[edge_type.index()].feature_dim };
     let model = EdgeModelConfig {
         encoder: training.network(training.schema(meta).map_err(unfit)?, Vec::new(), true),
@@ -116,10 +105,28 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
         edge_feature_dim: own_features,
         num_outputs,
         target_edges: config.target_edges,
-        reverse_types,
+        reverse_types: with_declared_reverses(meta, &config.reverse_types)?,
     };
     model.validate().map_err(unfit)?;
     Ok(model)
+}
+
+/// Returns pairs of reverse types, and the pairs that the parts declare besides, so that a model reads the same messages on
+/// other parts. Declared pairs have full names, since a relation may name several types.
+fn with_declared_reverses(meta: &Meta, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, TrainError> {
+    let mut known = Vec::with_capacity(pairs.len());
+    for (one, other) in pairs {
+        known.push((edge_type(meta, one)?, edge_type(meta, other)?));
+    }
+    let mut all = pairs.to_vec();
+    for (one, other) in meta.declared_reverses() {
+        if known.contains(&(one, other)) || known.contains(&(other, one)) {
+            continue;
+        }
+        known.push((one, other));
+        all.push((meta.edge_types[one.index()].full_name(), meta.edge_types[other.index()].full_name()));
+    }
+    Ok(all)
 }
 
 /// Checks that a saved model fits a graph and the settings of its use.
