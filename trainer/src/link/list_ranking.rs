@@ -10,7 +10,7 @@ use crate::inference::{
     find_top_destinations,
 };
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistGraph, NodeFields};
+use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, Split};
@@ -194,10 +194,9 @@ fn sources_of(
         own.sort_unstable();
         own.dedup();
     }
-    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let mut originals = Vec::with_capacity(own.len());
     for ids in own.chunks(IDS_AT_ONCE) {
-        originals.extend(graph.handle().block_on(graph.fetch(edges.src_type, ids.to_vec(), wanted))?.original_ids);
+        originals.extend(graph.handle().block_on(graph.original_ids(edges.src_type, ids.to_vec()))?);
     }
     let mut sources = Vec::new();
     for theirs in all_gather_large(world, bytemuck::cast_slice(&originals))? {
