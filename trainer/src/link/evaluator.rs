@@ -269,7 +269,8 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
             return Ok(LinkScores::default());
         }
         let [scores] = self.rank([split], run)?;
-        if split == Split::Valid && scores.edges == 0 && scores.left_out > 0 {
+        let has_value = scores.get(self.metrics.first()).is_some();
+        if split == Split::Valid && scores.edges == 0 && scores.left_out > 0 && !has_value {
             return Err(TrainError::config(format!(
                 "no epoch can be selected: the sources of all {} validation edges are connected to all nodes of the \
                  destination's type, so there are no negatives to rank against: hold out other edges, or give negatives",
