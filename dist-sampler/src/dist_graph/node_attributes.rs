@@ -175,7 +175,8 @@ impl DistGraph {
         let graph = self.clone();
         let gather = move || {
             let cached = graph.cached_table(node_type).map(|table| &table.rows);
-            graph.part.disk_waits.watch(|| Draft::gather(graph.part(), node_type, &sources, cached, wanted, shape))
+            let read = || Draft::gather(graph.part(), node_type, &sources, cached, wanted, shape);
+            graph.part.watch_fetch(node_type, wanted, num_here, read)
         };
         // Rows that are not gathered here take a few bytes each.
         let lines = self.part.lines_of_fetch(node_type, wanted, num_here).saturating_add(num_nodes / 8);

@@ -26,7 +26,7 @@ pub(crate) struct LocalPart {
     pub(crate) directories: Arc<Vec<Directory>>,
     /// The original ids of the sources of all edges. Set once they are needed.
     pub(crate) source_ids: Arc<OnceLock<SourceIds>>,
-    /// Counted by the reads of nodes' attributes.
+    /// Counted by the reads of nodes' attributes in mapped files.
     pub(crate) disk_waits: Arc<DiskWaits>,
 }
 

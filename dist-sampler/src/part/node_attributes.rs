@@ -9,7 +9,8 @@ use edgecut_graph::{Buffer, NodeTypeId, Part, PartEdges, TargetMeta};
 impl LocalPart {
     /// Returns attributes of rows, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
     pub(crate) fn fetch(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
-        self.disk_waits.watch(|| self.gather(request, max_bytes))
+        let num_rows = request.rows.len() / size_of::<u32>();
+        self.watch_fetch(request.node_type, request.wanted, num_rows, || self.gather(request, max_bytes))
     }
 
     fn gather(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {

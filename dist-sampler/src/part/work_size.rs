@@ -46,6 +46,21 @@ impl LocalPart {
         num_rows.saturating_mul(row_lines)
     }
 
+    /// Runs a read of attributes of rows, which counts for [`LocalPart::lines_of_fetch`] if it may wait for the disk.
+    pub(crate) fn watch_fetch<T>(
+        &self,
+        node_type: NodeTypeId,
+        wanted: NodeFields,
+        num_rows: usize,
+        read: impl FnOnce() -> T,
+    ) -> T {
+        let exists = node_type.index() < self.part.meta().node_types.len();
+        if exists && num_rows > 0 && self.fetch_may_wait_for_disk(node_type, wanted) {
+            return self.disk_waits.watch(read);
+        }
+        read()
+    }
+
     fn fetch_may_wait_for_disk(&self, node_type: NodeTypeId, wanted: NodeFields) -> bool {
         let nodes = self.part.nodes(node_type);
         let has_mapped_labels = nodes.labels.as_ref().is_some_and(Buffer::is_mapped)

@@ -3,6 +3,7 @@ use crate::arrays::bytes_of;
 use crate::batch_key::BatchKey;
 use crate::config::node_fields::EdgeFields;
 use crate::config::sampling_policy::SamplingPolicy;
+use crate::part::requests::FetchRequest;
 use bytes::Bytes;
 use edgecut_graph::{Dataset, DiskPartId, Fanout, NodeData, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
@@ -63,6 +64,21 @@ fn small_requests_that_read_mapped_files_run_on_the_pool_all_the_same() {
     assert!(in_memory.lines_of_fetch(NODES, degrees, 1) < 100);
     assert!(in_memory.lines_of_find(NODES, 1) < 100);
     assert!(in_memory.lines_of_fetch_edges(&edges(Default::default())) < 100);
+}
+
+#[test]
+fn reads_from_memory_do_not_tell_that_reads_of_mapped_files_are_quick() {
+    let (_dir, part) = part();
+    let part = LocalPart::new(Arc::new(part.with_edges_in_memory()), 0);
+    let degrees = NodeFields { degrees: true, ..NodeFields::default() };
+    let of_no_rows = FetchRequest { node_type: NODES, wanted: NodeFields::FEATURES, rows: Bytes::new() };
+    let of_memory = FetchRequest { node_type: NODES, wanted: degrees, rows: bytes_of(vec![1_u32]) };
+    for request in [of_no_rows, of_memory] {
+        for _ in 0..200 {
+            part.fetch(&request, usize::MAX).expect("attributes");
+        }
+        assert_eq!(part.lines_of_fetch(NODES, NodeFields::FEATURES, 1), ON_POOL);
+    }
 }
 
 #[test]
