@@ -49,15 +49,24 @@ impl AsRef<[u8]> for PayloadMemory {
 impl Drop for PayloadMemory {
     fn drop(&mut self) {
         let words = std::mem::take(&mut self.words);
-        if size_of_val(&words[..]) < MIN_KEPT_BYTES {
-            return;
-        }
-        let mut kept = lock();
-        let all: usize = kept.iter().chain([&words]).map(|words| size_of_val(&words[..])).sum();
-        if all <= MAX_ALL_KEPT_BYTES {
-            kept.push(words);
+        if (MIN_KEPT_BYTES..=MAX_ALL_KEPT_BYTES).contains(&size_of_val(&words[..])) {
+            // The oldest memory is freed after the lock.
+            let oldest = keep(&mut lock(), words);
+            drop(oldest);
         }
     }
+}
+
+/// Adds memory to kept memory, and returns the oldest memory that is too much. Payloads of its size may not come anymore.
+fn keep(kept: &mut Vec<Vec<u64>>, words: Vec<u64>) -> Vec<Vec<u64>> {
+    kept.push(words);
+    let mut all: usize = kept.iter().map(|words| size_of_val(&words[..])).sum();
+    let mut num_oldest = 0;
+    while all > MAX_ALL_KEPT_BYTES {
+        all -= size_of_val(&kept[num_oldest][..]);
+        num_oldest += 1;
+    }
+    kept.drain(..num_oldest).collect()
 }
 
 /// Takes kept memory of at least `words` words that is not much too large.
@@ -88,5 +97,16 @@ mod tests {
         drop([(); 40].map(|()| PayloadMemory::new(1 << 20)));
         let all: usize = lock().iter().map(|words| size_of_val(&words[..])).sum();
         assert!(all <= MAX_ALL_KEPT_BYTES, "{all}");
+    }
+
+    #[test]
+    fn memory_of_other_sizes_makes_way() {
+        const WORDS: usize = MAX_ALL_KEPT_BYTES / size_of::<u64>();
+        let mut kept = Vec::new();
+        for words in [WORDS / 2, WORDS / 2, WORDS / 4, WORDS / 4] {
+            drop(keep(&mut kept, vec![0; words]));
+        }
+        let sizes: Vec<usize> = kept.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [WORDS / 2, WORDS / 4, WORDS / 4]);
     }
 }
