@@ -1,4 +1,4 @@
-//! The start of the rows of new nodes from those of their neighbors.
+//! The start of the rows of new nodes from the rows of their neighbors.
 
 use super::Embeddings;
 use crate::error::TrainError;

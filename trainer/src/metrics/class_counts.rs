@@ -127,8 +127,8 @@ impl ClassCounts {
     }
 
     /// Returns the mean F1 of the classes or labels that have seeds or predictions, or `None` if there are none. A class
-    /// without a correct seed has an F1 of 0. For classes it is that of scikit-learn, which counts a label without
-    /// positives and predictions as 0.
+    /// without a correct seed has an F1 of 0. For classes it equals scikit-learn's, which counts a label without positives
+    /// and predictions as 0.
     pub fn macro_f1(&self) -> Option<f64> {
         // F1 = 2 TP / (2 TP + FP + FN), and labelled + predicted = 2 TP + FP + FN.
         self.mean_over_classes(|class| 2.0 * class.correct as f64 / (class.labelled + class.predicted) as f64)

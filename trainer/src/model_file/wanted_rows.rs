@@ -37,7 +37,7 @@ pub(super) enum Lookup<'a> {
 
 impl Rows<'_> {
     /// Marks the wanted nodes among `nodes` as found and returns their positions. `nodes` are original ids, which must
-    /// ascend, and `hashes` those of the nodes' ids in their table, for a lookup by these.
+    /// ascend, and `hashes` the hashes of the nodes' ids in their table, for a lookup by these.
     ///
     /// # Errors
     /// The node, if a wanted node was found before.

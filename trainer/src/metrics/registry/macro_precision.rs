@@ -16,7 +16,7 @@ pub(super) const ENTRY: MetricEntry = MetricEntry {
     start: |outputs| ClassCounts::state(outputs, macro_precision),
 };
 
-/// Returns the mean over the classes or labels that have seeds or predictions. For classes it is that of scikit-learn with
+/// Returns the mean over the classes or labels that have seeds or predictions. For classes it equals scikit-learn's with
 /// `zero_division=0`, which counts a label without positives and predictions as 0.
 fn macro_precision(counts: &ClassCounts) -> Option<f64> {
     counts.mean_over_classes(
