@@ -124,21 +124,23 @@ impl ListRanking {
             memory_bytes: LayerWiseConfig::default().memory_bytes,
         };
         let search = TopDestinations::new(ends, Some(sources), config, world)?.compared_with(split, world)?;
-        let mut reports = Vec::with_capacity(self.metrics.len());
+        // Metrics of one depth share the reports of the model and of the popularity, which have a flag per destination.
+        let mut reports = BTreeMap::new();
         for metric in &self.metrics {
             let report = RankingReport::new(metric.depth() as usize, num_destinations);
-            reports.push([report.clone(), report]);
+            reports.insert(metric.depth(), [report.clone(), report]);
         }
         for sources in sources.chunks(search.sources_at_once()) {
             let best = find_top_destinations(&search, model, sources, world, device)?;
             let popular = search.popular_destinations(sources, world)?;
             let held_out = search.held_out_destinations(sources, world)?;
-            for (metric, [of_model, of_popularity]) in self.metrics.iter().zip(&mut reports) {
-                of_model.add(&first_of(&best, metric.depth()), &held_out);
-                of_popularity.add(&first_of(&popular, metric.depth()), &held_out);
+            for (&depth, [of_model, of_popularity]) in &mut reports {
+                of_model.add(&first_of(&best, depth), &held_out);
+                of_popularity.add(&first_of(&popular, depth), &held_out);
             }
         }
-        for (metric, [of_model, of_popularity]) in self.metrics.iter().zip(reports) {
+        for metric in &self.metrics {
+            let [of_model, of_popularity] = &reports[&metric.depth()];
             let (Some(of_model), Some(of_popularity)) = (of_model.metrics(), of_popularity.metrics()) else { continue };
             scores.sources = of_model.sources;
             scores.metrics.insert(metric.to_string(), metric.of(&of_model));
