@@ -340,8 +340,12 @@ impl ControlLoop {
             std::thread::sleep(Duration::from_millis(10));
         }
         let is_ready: Vec<bool> = sockets[1..].iter().map(|socket| !socket.revents().is_empty()).collect();
-        let is_beat = Instant::now() >= latest;
+        let woken = Instant::now();
+        let interval = self.heartbeat.interval;
         for (connection, is_ready) in self.connections.iter_mut().zip(is_ready) {
+            // A beat may pass while this thread works. Pulses are then read at the next event, so that no pulse with data
+            // counts as silent.
+            let is_beat = woken >= latest || connection.silence(woken) >= interval;
             let is_due = is_beat && connection.kind != ConnectionKind::Control;
             connection.is_to_read = is_ready || is_due || connection.has_left_data || !is_known;
         }
