@@ -4,7 +4,8 @@ use crate::error::TrainError;
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
 use edgecut_settings::suggestion;
 
-/// Returns the edge types of pairs that are declared as the reverse of each other.
+/// Returns the edge types of pairs that are declared as the reverse of each other: the given pairs in their order, then the
+/// other pairs that the parts declare.
 ///
 /// # Errors
 /// [`TrainError::Config`] for an unknown or ambiguous name.
@@ -16,7 +17,11 @@ pub(crate) fn reverse_edge_types(
     for (one, other) in pairs {
         found.push((edge_type(meta, one)?, edge_type(meta, other)?));
     }
-    found.extend(meta.declared_reverses());
+    for (one, other) in meta.declared_reverses() {
+        if !found.contains(&(one, other)) && !found.contains(&(other, one)) {
+            found.push((one, other));
+        }
+    }
     Ok(found)
 }
 

@@ -1,6 +1,6 @@
 //! The settings of predictions for edges, and their checks against the graph.
 
-use crate::edge_type_name::edge_type;
+use crate::edge_type_name::{edge_type, reverse_edge_types};
 use crate::error::ModelError;
 use crate::error::TrainError;
 use crate::link::is_pair;
@@ -114,16 +114,9 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
 /// Returns pairs of reverse types, and the pairs that the parts declare besides, so that a model reads the same messages on
 /// other parts. Declared pairs have full names, since a relation may name several types.
 fn with_declared_reverses(meta: &Meta, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, TrainError> {
-    let mut known = Vec::with_capacity(pairs.len());
-    for (one, other) in pairs {
-        known.push((edge_type(meta, one)?, edge_type(meta, other)?));
-    }
+    let types = reverse_edge_types(meta, pairs)?;
     let mut all = pairs.to_vec();
-    for (one, other) in meta.declared_reverses() {
-        if known.contains(&(one, other)) || known.contains(&(other, one)) {
-            continue;
-        }
-        known.push((one, other));
+    for (one, other) in &types[pairs.len()..] {
         all.push((meta.edge_types[one.index()].full_name(), meta.edge_types[other.index()].full_name()));
     }
     Ok(all)

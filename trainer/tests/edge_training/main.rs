@@ -15,7 +15,9 @@ use edgecut_graph::{
 };
 use edgecut_partition::Method;
 use edgecut_testing::assert_has;
-use edgecut_trainer::edge::{EdgeOutputs, EdgePrediction, EdgePredictionConfig, EdgeTrainingConfig, predict_edges};
+use edgecut_trainer::edge::{
+    EdgeOutputs, EdgePrediction, EdgePredictionConfig, EdgeTrainingConfig, edge_model_config, predict_edges,
+};
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::models::{ConvKind, NodeEmbedding, SageSettings, TargetEdges};
 use edgecut_trainer::{
@@ -178,6 +180,21 @@ fn the_features_of_an_edge_tell_its_class() {
     assert!(accuracy > 0.8, "three classes: {accuracy}");
     let accuracy = result(&dataset, &blind(12)).test_acc.expect("test edges");
     assert!(accuracy < 0.5, "without the features of edges: {accuracy}");
+}
+
+/// Parts may declare reverses by a relation that several types have. A model names each type.
+#[test]
+fn models_name_the_reverse_types_that_parts_declare() {
+    let dir = parts_of(&payments(signs_of_amounts, |_, _| 1.0), 1);
+    let mut meta = edgecut_graph::Meta::read(dir.path()).expect("META.json");
+    meta.edge_types[1].relation = "pays".into();
+    meta.provenance.reverse_types = vec![("pays".into(), "pays".into())];
+    let full = ("user__pays__shop".to_owned(), "shop__pays__user".to_owned());
+    let model = edge_model_config(&meta, &config(1)).expect("a model");
+    assert_eq!(model.reverse_types, [full.clone()]);
+    let given = (full.1, full.0);
+    let config = EdgeTrainingConfig { reverse_types: vec![given.clone()], ..config(1) };
+    assert_eq!(edge_model_config(&meta, &config).expect("a model").reverse_types, [given]);
 }
 
 #[test]
