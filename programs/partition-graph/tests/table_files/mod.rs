@@ -78,7 +78,12 @@ impl Folder {
     pub(crate) fn write_parquet(&self, name: &str, compression: Compression, columns: Vec<(&str, ArrayRef)>) {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        // Arrays without a type have nulls that `try_from_iter` does not count.
+        let columns = columns.into_iter().map(|(column, values)| {
+            let has_nulls = values.is_nullable();
+            (column, values, has_nulls)
+        });
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
         let properties =
             WriterProperties::builder().set_compression(compression).set_max_row_group_row_count(Some(7)).build();
         let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), Some(properties)).unwrap();
