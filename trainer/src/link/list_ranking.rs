@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The number of sources of each edge type whose lists are compared, unless the settings have another one.
 const DEFAULT_SOURCES: usize = 2000;
 /// Combined with the seed (the bytes spell "lists"), so that sources and other draws use different random numbers.
-const STREAM: u64 = 0x6c69_7374_73;
+const STREAM: u64 = 0x006c_6973_7473;
 /// The number of nodes whose ids are resolved at once.
 const IDS_AT_ONCE: usize = 1 << 16;
 
