@@ -135,7 +135,7 @@ fn huge_logits_do_not_overflow() {
 #[test]
 fn rejects_labels_that_are_no_classes() {
     let logits = || Tensor::<NdArray, 2>::zeros([2, 3], &Default::default());
-    let error = |labels: &[i64]| cross_entropy(logits(), labels).err().expect("an error").to_string();
+    let error = |labels: &[i64]| cross_entropy(logits(), labels).expect_err("an error").to_string();
     assert_eq!(error(&[0]), "1 labels for 2 predictions, expected one label per prediction");
     let bounds = "but labels must be at least 0 and below 3 classes";
     assert_eq!(error(&[0, 3]), format!("seed 1 of the batch has label 3, {bounds}"));

@@ -150,8 +150,11 @@ fn set_config(parts: &mut Parts, config: &NetworkConfig) {
     set_metadata(parts, "config", serde_json::to_string(config).expect("JSON"));
 }
 
+/// A change of a model file.
+type Damage = fn(&mut Parts);
+
 /// Changes of a model file, and the errors of loading it.
-const DAMAGES: [(fn(&mut Parts), &str); 15] = [
+const DAMAGES: [(Damage, &str); 15] = [
     (
         |parts| parts.0.iter_mut().for_each(|(name, _)| *name = name.replace("layers.1.bias", "other")),
         "tensor layers.1.bias is missing",
