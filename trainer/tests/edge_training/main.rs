@@ -191,7 +191,7 @@ fn models_name_the_reverse_types_that_parts_declare() {
     meta.provenance.reverse_types = vec![("pays".into(), "pays".into())];
     let full = ("user__pays__shop".to_owned(), "shop__pays__user".to_owned());
     let model = edge_model_config(&meta, &config(1)).expect("a model");
-    assert_eq!(model.reverse_types, [full.clone()]);
+    assert_eq!(model.reverse_types, std::slice::from_ref(&full));
     let given = (full.1, full.0);
     let config = EdgeTrainingConfig { reverse_types: vec![given.clone()], ..config(1) };
     assert_eq!(edge_model_config(&meta, &config).expect("a model").reverse_types, [given]);
