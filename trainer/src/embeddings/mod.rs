@@ -201,8 +201,11 @@ impl Embeddings {
 
     /// Returns the tables with the names of their node types.
     pub fn named_tables(&self) -> Vec<NamedTable<'_>> {
-        let named = |(node_type, table)| NamedTable { node_type, table };
-        self.names.iter().map(String::as_str).zip(&self.tables).map(named).collect()
+        let mut named = Vec::with_capacity(self.tables.len());
+        for (node_type, table) in self.names.iter().zip(&self.tables) {
+            named.push(NamedTable { node_type, table });
+        }
+        named
     }
 
     /// Copies the rows that this process holds to `shards`, reusing its memory.

@@ -212,8 +212,17 @@ fn plateau_on(protocol: Protocol, configured: PlateauOn) -> PlateauOn {
 /// Returns the first validation, counted from 0, with the best mean over the folds.
 fn best_mean_validation(histories: &[Vec<f64>], selection: &Selection) -> usize {
     let validations = histories.iter().map(Vec::len).min().unwrap_or(0);
-    let mean = |at: usize| histories.iter().map(|history| history[at]).sum::<f64>();
-    (0..validations).fold(0, |best, at| if selection.is_better(mean(at), mean(best)) { at } else { best })
+    let mut best = 0;
+    for at in 1..validations {
+        if selection.is_better(sum_of_validation(histories, at), sum_of_validation(histories, best)) {
+            best = at;
+        }
+    }
+    best
+}
+
+fn sum_of_validation(histories: &[Vec<f64>], at: usize) -> f64 {
+    histories.iter().map(|history| history[at]).sum()
 }
 
 /// Returns the epoch of a validation, counted from 1. The last epoch is always validated.

@@ -131,10 +131,13 @@ pub struct GcnNormError(String);
 mod tests {
     use super::*;
 
+    fn error(degrees: &[u32]) -> String {
+        let graph = BatchGraph::new(vec![0, 1], vec![1], 2).expect("a valid graph");
+        GcnNorm::new(&graph, degrees).expect_err("an error").to_string()
+    }
+
     #[test]
     fn rejects_degrees_that_do_not_fit() {
-        let graph = BatchGraph::new(vec![0, 1], vec![1], 2).expect("a valid graph");
-        let error = |degrees: &[u32]| GcnNorm::new(&graph, degrees).expect_err("an error").to_string();
         assert_eq!(error(&[1]), "GCN normalisation: 1 degrees for a batch of 2 nodes, expected one per node");
         assert!(error(&[0, 1]).contains("node 0 of the batch has 1 neighbors but an in-degree of 0"));
     }
