@@ -32,6 +32,7 @@ pub use graphs::graph_loader::GraphDataLoader;
 pub use graphs::graph_plan::{GraphLoaderConfig, Packing};
 pub use links::edge_relations::EdgeRelations;
 pub use links::given_negatives::NegativeSources;
+pub use links::likely_reverses::LikelyReverse;
 pub use links::link_batch::{LinkBatch, Negatives};
 pub use links::link_loader::{DistLinkNeighborLoader, LinkConfig};
 pub use links::negative_pairs::{ChangingNegatives, NegativePairs};

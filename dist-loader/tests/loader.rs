@@ -10,6 +10,7 @@ mod held_out_times;
 mod hop_kernels;
 mod labeled_edges;
 mod layer_sampling;
+mod likely_reverses;
 mod link_batches;
 mod loader_errors;
 mod negatives;

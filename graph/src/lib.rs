@@ -14,6 +14,7 @@
 
 mod classes;
 mod dataset;
+mod edge_type_names;
 mod error;
 mod fanout;
 mod grouping;
@@ -43,6 +44,7 @@ pub use dataset::{
     NodeOverlap, NodeSplit, OriginalIds, OverlapPolicy, Overlaps, Reciprocity, RowNumber, Split, SplitOrder, Splits,
     TargetKind, TargetMeta, Targets, TextArray, UndeclaredReverse, why_too_small,
 };
+pub use edge_type_names::{EdgeTypeNames, reverse_relation};
 pub use error::GraphError;
 pub use fanout::Fanout;
 pub use hop_kernel::{HopError, HopKernel, PlainHop};

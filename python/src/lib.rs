@@ -17,7 +17,6 @@ mod job;
 mod links;
 mod loader;
 mod partition;
-mod reverses;
 mod sampler;
 mod seeds;
 mod signals;

@@ -1,13 +1,12 @@
 //! The edges of loaders of links.
 
-use crate::errors::invalid;
+use crate::errors::{failed_in, invalid};
 use crate::graph::OpenGraph;
-use crate::reverses::{MAX_EDGES, undeclared_reverses};
 use crate::seeds::{global_ids, not_made, original_ids, split_named};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
-    DistLinkNeighborLoader, EdgeRelations, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, NegativeDistribution,
-    NegativeSampling, SeedEdge, SharedSettings,
+    DistLinkNeighborLoader, EdgeRelations, EdgeSeeds, Exclude, LikelyReverse, LinkConfig, LoaderConfig,
+    NegativeDistribution, NegativeSampling, SeedEdge, SharedSettings,
 };
 use edgecut_dist_sampler::DistNeighborSampler;
 use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, Split};
@@ -130,13 +129,10 @@ impl LinkSeeds {
         world: &mut ProcessGroup,
     ) -> PyResult<(DistLinkNeighborLoader, Vec<String>)> {
         let edge_type = self.edge_type;
-        let mut listed = None;
         let seeds = match self.given {
             Some([src, dst]) => {
                 let src = global_ids(graph, self.ends[0], &src, world)?;
                 let dst = global_ids(graph, self.ends[1], &dst, world)?;
-                let first = src.iter().copied().zip(dst.iter().copied()).take(MAX_EDGES);
-                listed = Some(first.collect::<Vec<(u32, u32)>>());
                 let time = |at: usize| self.times.as_ref().map(|times| times[at]);
                 let ends = src.into_iter().zip(dst).enumerate();
                 EdgeSeeds::Listed(
@@ -149,12 +145,26 @@ impl LinkSeeds {
         let relations = EdgeRelations::new(graph.node().part(), &self.config.reverse_types);
         let cluster = graph.node().cluster();
         let relations = relations.map_err(|error| not_made(cluster, error))?;
-        let loader = DistLinkNeighborLoader::new(sampler, seeds, config, self.config, world);
-        let loader = loader.map_err(|error| not_made(cluster, error))?;
         let mut warnings = Vec::new();
         if self.searches_reverses {
-            warnings = undeclared_reverses(graph, &relations, edge_type, self.split, listed.as_deref())?;
+            let likely = relations.likely_reverses(graph.node(), edge_type, &seeds);
+            for reverse in likely.map_err(|error| failed_in(cluster, &error))? {
+                warnings.push(warning(graph.meta_data(), edge_type, reverse));
+            }
         }
-        Ok((loader, warnings))
+        let loader = DistLinkNeighborLoader::new(sampler, seeds, config, self.config, world);
+        Ok((loader.map_err(|error| not_made(cluster, error))?, warnings))
     }
+}
+
+/// Returns the warning of an edge type that seems to hold the reverses of the seed edges.
+fn warning(meta: &Meta, edge_type: EdgeTypeId, reverse: LikelyReverse) -> String {
+    format!(
+        "`exclude_seed_edges`: the reverse of {} of {} edges of {} is an edge of {}: if that type holds the reverse edges, messages \
+         over it tell which edges exist: name the pair in `reverse_types`, or pass `reverse_types=[]` if it holds other edges",
+        reverse.num_found,
+        reverse.num_edges,
+        meta.edge_types[edge_type.index()].full_name(),
+        meta.edge_types[reverse.edge_type.index()].full_name()
+    )
 }

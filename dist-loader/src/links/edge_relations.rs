@@ -3,7 +3,7 @@
 use crate::error::LoaderError;
 use crate::seeds::edge_seeds::SeedEdge;
 use edgecut_dist_sampler::ExcludedEdge;
-use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, Part};
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
 
 /// The node types of each edge type's ends, and the edge types that contain the reverses of its edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,20 +22,37 @@ impl EdgeRelations {
     /// # Errors
     /// [`LoaderError::Config`] for a pair of types that cannot be each other's reverse.
     pub fn new(part: &Part, given: &[(EdgeTypeId, EdgeTypeId)]) -> Result<Self, LoaderError> {
-        let meta = part.meta();
-        if let Some(&(one, other)) = given.iter().find(|pair| !are_opposite(meta, **pair)) {
-            let name = |e: EdgeTypeId| &meta.edge_types[e.index()].relation;
-            let what = format!(
-                "edge types {} and {} are not each other's reverse: the source type of each must be the destination \
-                 type of the other",
-                name(one),
-                name(other)
-            );
-            return Err(LoaderError::Config { what });
+        let types = &part.meta().edge_types;
+        for (one, other) in given {
+            let one = types[one.index()].names();
+            let other = types[other.index()].names();
+            if !one.is_opposite_of(&other) {
+                let what = format!(
+                    "edge types {} and {} are not each other's reverse: the source type of each must be the destination \
+                     type of the other",
+                    one.relation, other.relation
+                );
+                return Err(LoaderError::Config { what });
+            }
         }
-        let ends = part.edge_type_ids().map(|e| (part.edges(e).src_type, part.edges(e).dst_type)).collect();
-        let declared = [given, &meta.declared_reverses()].concat();
-        Ok(Self { ends, reverses: reverse_types(meta, &declared) })
+        let declared = &part.meta().provenance.reverse_types;
+        let mut ends = Vec::with_capacity(types.len());
+        let mut reverses = Vec::with_capacity(types.len());
+        for edge_type in part.edge_type_ids() {
+            ends.push((part.edges(edge_type).src_type, part.edges(edge_type).dst_type));
+            let names = types[edge_type.index()].names();
+            let mut of_type = Vec::new();
+            for other in part.edge_type_ids() {
+                let to = types[other.index()].names();
+                let is_own = edge_type == other && names.src == names.dst;
+                let is_given = given.contains(&(edge_type, other)) || given.contains(&(other, edge_type));
+                if is_own || is_given || names.is_reverse_of(&to, declared) {
+                    of_type.push(other);
+                }
+            }
+            reverses.push(of_type);
+        }
+        Ok(Self { ends, reverses })
     }
 
     /// Returns the edges that carry no messages in a batch of `edges`, by edge type: the edges and their possible
@@ -56,27 +73,4 @@ impl EdgeRelations {
             excluded[reverse.index()].push(ExcludedEdge { src: edge.dst, dst: edge.src, batch: edge.batch });
         }
     }
-}
-
-/// Returns whether each edge type ends in the node type in which the other starts.
-fn are_opposite(meta: &Meta, (one, other): (EdgeTypeId, EdgeTypeId)) -> bool {
-    let one = &meta.edge_types[one.index()];
-    let other = &meta.edge_types[other.index()];
-    (&one.src_type, &one.dst_type) == (&other.dst_type, &other.src_type)
-}
-
-/// Returns, for each edge type, the edge types that may contain the reverses of its edges.
-fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<EdgeTypeId>> {
-    let types = &meta.edge_types;
-    let is_reverse = |a: usize, b: usize| {
-        let from = &types[a];
-        let to = &types[b];
-        let ends = (&from.src_type, &from.dst_type) == (&to.dst_type, &to.src_type);
-        let is_rev = |one: &str, other: &str| one.strip_prefix("rev_") == Some(other);
-        let named = is_rev(&from.relation, &to.relation) || is_rev(&to.relation, &from.relation);
-        let given = given.iter().any(|&(x, y)| [(x.index(), y.index()), (y.index(), x.index())].contains(&(a, b)));
-        ends && (a == b || named || given)
-    };
-    let reverses_of = |a: usize| (0..types.len()).filter(|&b| is_reverse(a, b)).map(|b| EdgeTypeId(b as u16)).collect();
-    (0..types.len()).map(reverses_of).collect()
 }

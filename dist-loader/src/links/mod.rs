@@ -2,6 +2,7 @@
 
 pub(crate) mod edge_relations;
 pub(crate) mod given_negatives;
+pub(crate) mod likely_reverses;
 pub(crate) mod link_batch;
 pub(crate) mod link_batches;
 pub(crate) mod link_loader;

@@ -3,7 +3,7 @@
 use super::merged_edges::Precedence;
 use super::{Dataset, EdgeAttributes, EdgeData, HeldOutEdges, KeptDuplicate, undirected};
 use crate::memory::Workspace;
-use crate::{GraphError, NodeTypeId, parallel};
+use crate::{GraphError, NodeTypeId, parallel, reverse_relation};
 
 /// Packs an edge into one number, which sorts by source, then by destination.
 pub(super) fn pack(src: u32, dst: u32) -> u64 {
@@ -117,10 +117,10 @@ impl Dataset {
         let known: Vec<(NodeTypeId, String, NodeTypeId)> =
             self.edge_types.iter().map(|e| (e.src_type, e.relation.clone(), e.dst_type)).collect();
         for (edges, (src_type, relation, dst_type)) in self.edge_types.clone().into_iter().zip(&known) {
-            let reverse = (*dst_type, format!("rev_{relation}"), *src_type);
-            let is_reverse = relation.strip_prefix("rev_").is_some_and(|forward| {
-                known.iter().any(|(src, name, dst)| (src, name.as_str(), dst) == (dst_type, forward, src_type))
-            });
+            let reverse = (*dst_type, reverse_relation(relation), *src_type);
+            let is_reverse = known
+                .iter()
+                .any(|(src, name, dst)| (src, dst) == (dst_type, src_type) && reverse_relation(name) == *relation);
             if !is_reverse && !known.contains(&reverse) {
                 let EdgeData { src, dst, attributes, held_out, .. } = edges;
                 let attributes = EdgeAttributes { labels: None, ..attributes };

@@ -2,7 +2,7 @@
 
 use super::{EdgeData, NodeData};
 use crate::memory::Buffer;
-use crate::{EdgeTypeId, NodeTypeId};
+use crate::{EdgeTypeId, EdgeTypeNames, NodeTypeId};
 
 /// A graph as read from files or generated: node types and edge types, with original ids `0..num_nodes` per node type.
 ///
@@ -56,7 +56,12 @@ impl Dataset {
 
     /// Returns the name of an edge type for error messages, such as `paper__cites__paper`.
     pub(crate) fn edge_type_name(&self, edges: &EdgeData) -> String {
+        self.edge_type_names(edges).full_name()
+    }
+
+    /// Returns the names of an edge type.
+    pub(crate) fn edge_type_names<'a>(&'a self, edges: &'a EdgeData) -> EdgeTypeNames<'a> {
         let name = |t: NodeTypeId| self.node_types.get(t.index()).map_or("?", |nodes| &nodes.name);
-        format!("{}__{}__{}", name(edges.src_type), edges.relation, name(edges.dst_type))
+        EdgeTypeNames { src: name(edges.src_type), relation: &edges.relation, dst: name(edges.dst_type) }
     }
 }

@@ -43,9 +43,7 @@ pub use merged_edges::KeptDuplicate;
 pub use node_label::NodeLabel;
 pub use nodes::NodeData;
 pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps, UndeclaredReverse};
-pub(crate) use overlap::{
-    OverlapFilter, SettledOverlaps, TypedEdges, check_declared, count_edge_overlaps, declared_reverses,
-};
+pub(crate) use overlap::{OverlapFilter, SettledOverlaps, TypedEdges, count_edge_overlaps};
 pub use receivers::FewReceivers;
 pub use reciprocity::Reciprocity;
 pub use split_nodes::NodeSplit;

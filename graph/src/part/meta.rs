@@ -91,29 +91,16 @@ impl Meta {
     /// Returns the pairs of edge types that were declared as each other's reverse when the graph was partitioned.
     pub fn declared_reverses(&self) -> Vec<(EdgeTypeId, EdgeTypeId)> {
         let mut pairs = Vec::new();
-        for (one, other) in &self.provenance.reverse_types {
-            for forward in self.edge_types_named(one) {
-                for reverse in self.edge_types_named(other) {
-                    let from = &self.edge_types[forward.index()];
-                    let to = &self.edge_types[reverse.index()];
-                    if (&from.src_type, &from.dst_type) == (&to.dst_type, &to.src_type) {
+        for declared in &self.provenance.reverse_types {
+            for (forward, from) in (0..).map(EdgeTypeId).zip(&self.edge_types) {
+                for (reverse, to) in (0..).map(EdgeTypeId).zip(&self.edge_types) {
+                    if from.names().is_pair(&to.names(), declared) {
                         pairs.push((forward, reverse));
                     }
                 }
             }
         }
         pairs
-    }
-
-    /// Returns the edge types with a full name or a relation.
-    fn edge_types_named(&self, name: &str) -> Vec<EdgeTypeId> {
-        let mut found = Vec::new();
-        for (e, edges) in self.edge_types.iter().enumerate() {
-            if edges.relation == name || edges.full_name() == name {
-                found.push(EdgeTypeId(e as u16));
-            }
-        }
-        found
     }
 
     /// Reads `META.json` in `dir`.

@@ -1,7 +1,7 @@
 //! Overlaps between the training and the held-out data of a partitioned graph.
 
 use super::Part;
-use crate::dataset::{Candidate, NodeOverlap, Overlaps, TypedEdges, count_edge_overlaps, declared_reverses};
+use crate::dataset::{Candidate, NodeOverlap, Overlaps, TypedEdges, count_edge_overlaps};
 use crate::{EdgeTypeId, NodeTypeId, parallel};
 
 /// The number of rows whose edges one task reads.
@@ -27,15 +27,10 @@ impl Part {
         let typed = meta.edge_types.iter().enumerate().map(|(e, t)| {
             let edge_type = EdgeTypeId(e as u16);
             let of_parts = || parts.iter().map(move |part| part.edges(edge_type));
-            let src_type = parts[0].edges(edge_type).src_type;
             let dst_type = parts[0].edges(edge_type).dst_type;
-            let name = t.full_name();
             TypedEdges {
-                reverses: declared_reverses(&name, &t.relation, &meta.provenance.reverse_types),
-                name,
-                src_type,
-                relation: &t.relation,
-                dst_type,
+                names: t.names(),
+                reverse_types: &meta.provenance.reverse_types,
                 held_out: [
                     of_parts().map(|edges| &edges.held_out.valid).collect(),
                     of_parts().map(|edges| &edges.held_out.test).collect(),

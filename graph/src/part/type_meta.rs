@@ -1,6 +1,7 @@
 //! The descriptions of node types and edge types in `META.json`.
 
 use super::PartitionBook;
+use crate::EdgeTypeNames;
 use crate::dataset::{EdgeIdKind, EdgeLabelsMeta, NegativesMeta, TargetMeta};
 use crate::memory::FeatureDtype;
 use serde::{Deserialize, Serialize};
@@ -174,7 +175,12 @@ fn are_none(negatives: &[Option<NegativesMeta>; 2]) -> bool {
 impl EdgeTypeMeta {
     /// Returns the names of the source type, the relation and the destination type, such as `author__writes__paper`.
     pub fn full_name(&self) -> String {
-        [&self.src_type[..], &self.relation, &self.dst_type].join("__")
+        self.names().full_name()
+    }
+
+    /// Returns the names of the source type, the relation and the destination type.
+    pub fn names(&self) -> EdgeTypeNames<'_> {
+        EdgeTypeNames { src: &self.src_type, relation: &self.relation, dst: &self.dst_type }
     }
 
     /// Returns the size of a stored row of features in bytes, 0 without features.

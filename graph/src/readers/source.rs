@@ -8,6 +8,7 @@ use crate::dataset::{
     Dataset, FewReceivers, HoldOut, KeptDuplicate, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy,
     Reciprocity, SettledOverlaps,
 };
+use crate::edge_type_names::may_name_reverse;
 use crate::memory::Workspace;
 use edgecut_settings::near_path;
 use std::io::ErrorKind;
@@ -235,7 +236,7 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys)
 fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
     let pairs = &source.reverse_types;
     // Types of reverse edges may be added later.
-    let checked = dataset.check_reverse_types(pairs, |name| source.add_reverse_edges && name.contains("rev_"));
+    let checked = dataset.check_reverse_types(pairs, |name| source.add_reverse_edges && may_name_reverse(name));
     let settled = checked.and_then(|()| source.overlap.settle(&dataset.overlaps_with(pairs), source.to_undirected));
     let SettledOverlaps { removes, warnings } =
         settled.map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;

@@ -5,11 +5,12 @@ use super::nodes::TypeNodes;
 use super::numbers::KnownNumbers;
 use super::{GraphUpdate, RemovedCounts, UpdateRules, fit};
 use crate::dataset::{
-    Candidate, Dataset, EdgeOverlap, NodeOverlap, OverlapFilter, Overlaps, SettledOverlaps, TypedEdges, check_declared,
+    Candidate, Dataset, EdgeOverlap, NodeOverlap, OverlapFilter, Overlaps, SettledOverlaps, TypedEdges,
     count_edge_overlaps,
 };
+use crate::edge_type_names::{EdgeTypeNames, check_reverse_pairs};
 use crate::memory::Workspace;
-use crate::{EdgeTypeId, GraphError, Meta, NodeTypeId, Part};
+use crate::{EdgeTypeId, EdgeTypeMeta, GraphError, Meta, NodeTypeId, Part};
 use std::sync::Arc;
 
 /// Changes of the graph of existing parts, which [`PartsUpdate::write`] writes once the new nodes have parts.
@@ -107,7 +108,8 @@ impl<'a> PartsUpdate<'a> {
             edge_types: Vec::new(),
             warnings: Vec::new(),
         };
-        check_declared(&rules.reverse_types, &update.typed_edges(), |_| false).map_err(|why| wrong(meta, why))?;
+        let names: Vec<EdgeTypeNames> = meta.edge_types.iter().map(EdgeTypeMeta::names).collect();
+        check_reverse_pairs(&rules.reverse_types, &names, |_| false).map_err(|why| wrong(meta, why))?;
         let settled = rules.overlap.settle(&update.overlaps(), rules.to_undirected).map_err(|why| wrong(meta, why))?;
         warnings.extend(settled.warnings.iter().cloned());
         let overlaps_of_held_out = update.remove_overlaps(&settled, rules);

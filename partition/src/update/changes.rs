@@ -3,7 +3,7 @@
 use crate::PartitionError;
 use edgecut_graph::{
     Dataset, EdgeTypeId, EdgeUpdate, Features, GraphError, GraphUpdate, HoldOut, HoldOutChoice, KeptDuplicate,
-    KnownPairs, Meta, NodeKeys, NodeUpdate, Part, Workspace, known_pairs,
+    KnownPairs, Meta, NodeKeys, NodeUpdate, Part, Workspace, known_pairs, reverse_relation,
 };
 
 /// Changes of a graph, before the options of its parts are applied.
@@ -95,7 +95,7 @@ impl Changes {
         let mut direct = Vec::new();
         for RemovedPairs { edge_type, pairs } in removed_edges {
             let [src, relation, dst] = edge_type.each_ref().map(String::as_str);
-            let reverse = format!("rev_{relation}");
+            let reverse = reverse_relation(relation);
             if let Some(at) = position(meta, [dst, &reverse, src]).filter(|_| made.add_reverse_edges) {
                 edge_types[at].removed.extend(pairs.iter().map(|&[src, dst]| [dst, src]));
             }

@@ -180,8 +180,8 @@ fn known_graph(dir: &Path, meta: &Meta, parts: &[Part]) -> anyhow::Result<KnownG
         meta.edge_types.iter().map(|e| [e.src_type.clone(), e.relation.clone(), e.dst_type.clone()]).collect();
     let mut edge_types = Vec::with_capacity(names.len());
     for (of_type, names_of_type) in meta.edge_types.iter().zip(&names) {
-        let [src, relation, dst] = names_of_type;
-        let forward = relation.strip_prefix("rev_").map(|forward| [dst.clone(), forward.to_owned(), src.clone()]);
+        let forward = of_type.names().forward();
+        let forward = forward.map(|forward| [forward.src, forward.relation, forward.dst].map(str::to_owned));
         edge_types.push(KnownEdges {
             names: names_of_type.clone(),
             reverse_of: forward.filter(|forward| meta.provenance.add_reverse_edges && names.contains(forward)),

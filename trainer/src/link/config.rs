@@ -3,7 +3,6 @@
 use super::list_metric::ListMetric;
 use super::loss::{Bce, LinkLoss};
 use super::rank_range::RankRange;
-use super::reverse_overlap::are_opposite;
 use crate::edge_type_name::{edge_type, reverse_edge_types};
 use crate::error::{ModelError, TrainError};
 use crate::metrics::MetricList;
@@ -11,7 +10,7 @@ use crate::models::LinkModelConfig;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativePairs, NegativeSampling};
 use edgecut_gnn::nn::{DecoderKind, Dot};
-use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta, NodeTypeId};
+use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId};
 use edgecut_settings::{Flag, in_range, not_negative, settings, suggestion, text_value, words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
@@ -334,11 +333,9 @@ fn chosen_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<Edg
 
 /// Returns true if an edge type is the second of a declared pair, or is named as the reverse of another type.
 fn is_reverse(meta: &Meta, edge_type: EdgeTypeId, pairs: &[(EdgeTypeId, EdgeTypeId)]) -> bool {
-    let edges = &meta.edge_types[edge_type.index()];
-    let is_of = |other: &EdgeTypeMeta| {
-        edges.relation.strip_prefix("rev_") == Some(&other.relation) && are_opposite(edges, other)
-    };
-    pairs.iter().any(|(_, other)| *other == edge_type) || meta.edge_types.iter().any(is_of)
+    let forward = meta.edge_types[edge_type.index()].names().forward();
+    pairs.iter().any(|(_, other)| *other == edge_type)
+        || meta.edge_types.iter().any(|other| forward == Some(other.names()))
 }
 
 /// Returns true for validation edges if one of the types has some, and for test edges likewise.

@@ -7,7 +7,7 @@ use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{
     BatchKey, DistGraph, DistNeighborSampler, EdgeFields, Fanout, NumNeighbors, SampleSeeds, SamplerConfig,
 };
-use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, OverlapPolicy, SeedEdgeEnds, SeedEdgeSet, Split};
+use edgecut_graph::{EdgeTypeId, OverlapPolicy, SeedEdgeEnds, SeedEdgeSet, Split};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(super) fn check_reverse_types(
         let predicted = &meta.edge_types[edge_type.index()];
         for reverse in reverses {
             let other = &meta.edge_types[reverse.index()];
-            if !are_opposite(predicted, other) {
+            if !predicted.names().is_opposite_of(&other.names()) {
                 continue;
             }
             let lookup = ReverseLookup::new(graph, edge_type, reverse)?;
@@ -73,11 +73,6 @@ pub(super) fn check_reverse_types(
         leaks.join("; "),
         Vec::from_iter(pairs).join(",")
     )))
-}
-
-/// Returns true if two edge types join the same node types in opposite directions.
-pub(super) fn are_opposite(edges: &EdgeTypeMeta, reverse: &EdgeTypeMeta) -> bool {
-    (&edges.src_type, &edges.dst_type) == (&reverse.dst_type, &reverse.src_type)
 }
 
 /// The comparison of the held-out edges of a type with the training edges of its reverse.

@@ -1,9 +1,10 @@
 //! Counting overlaps.
 
 use super::overlaps::{EdgeOverlap, NodeOverlap, Overlaps};
-use super::typed_edges::{TypedEdges, check_declared, declared_reverses};
+use super::typed_edges::TypedEdges;
 use crate::dataset::held_out_index::{Candidate, HeldOutIndex, IN_REVERSE_TYPE, MIRRORED, SAME};
 use crate::dataset::{Dataset, NodeData, Split, Splits};
+use crate::edge_type_names::{EdgeTypeNames, check_reverse_pairs};
 use crate::parallel;
 
 /// The number of training edges that one task looks up.
@@ -34,17 +35,15 @@ impl Dataset {
         pairs: &[(String, String)],
         is_later: impl Fn(&str) -> bool,
     ) -> Result<(), String> {
-        check_declared(pairs, &self.typed_edges(&[]), is_later)
+        let names: Vec<EdgeTypeNames> = self.edge_types.iter().map(|edges| self.edge_type_names(edges)).collect();
+        check_reverse_pairs(pairs, &names, is_later)
     }
 
     /// Returns the edge types in the form in which overlaps are counted and removed.
     pub(super) fn typed_edges<'a>(&'a self, reverse_types: &'a [(String, String)]) -> Vec<TypedEdges<'a>> {
         let typed = self.edge_types.iter().map(|edges| TypedEdges {
-            name: self.edge_type_name(edges),
-            src_type: edges.src_type,
-            relation: &edges.relation,
-            dst_type: edges.dst_type,
-            reverses: declared_reverses(&self.edge_type_name(edges), &edges.relation, reverse_types),
+            names: self.edge_type_names(edges),
+            reverse_types,
             held_out: [vec![&edges.held_out.valid], vec![&edges.held_out.test]],
             has_times: edges.attributes.times.is_some(),
             train: Box::new(|visit| {
@@ -71,7 +70,7 @@ pub(crate) fn count_edge_overlaps(types: &[TypedEdges]) -> Vec<EdgeOverlap> {
 impl TypedEdges<'_> {
     fn overlap(&self, types: &[TypedEdges]) -> EdgeOverlap {
         let index = HeldOutIndex::new(&self.held_out, self.has_times);
-        let joins_one_type = self.src_type == self.dst_type;
+        let joins_one_type = self.joins_one_type();
         // A reverse is only comparable within one id space. A self loop is its own reverse, and SAME already counts it.
         (self.train)(&|edge: Candidate| {
             index.mark(edge, SAME);
@@ -84,7 +83,7 @@ impl TypedEdges<'_> {
         }
         let [valid_in_test, mirrored] = index.valid_in_test();
         EdgeOverlap {
-            edge_type: self.name.clone(),
+            edge_type: self.names.full_name(),
             held_out: [0, 1].map(|split| self.held_out[split].iter().map(|list| list.len() as u64).sum()),
             in_train: index.marked(SAME),
             mirrored_in_train: index.marked(MIRRORED),

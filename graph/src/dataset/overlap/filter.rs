@@ -26,7 +26,7 @@ impl OverlapFilter {
                 (0..types.len()).filter(|&other| edges.is_reverse_of(&types[other]) && !indices[other].is_empty());
             reverses.push(of_type.collect());
             // The reverse of an edge can only equal another edge of the type if both ends have the same node type.
-            mirrors.push(undirected && edges.src_type == edges.dst_type);
+            mirrors.push(undirected && edges.joins_one_type());
         }
         Self { indices, reverses, mirrors }
     }

@@ -18,7 +18,7 @@ pub(crate) use filter::OverlapFilter;
 pub use overlaps::{EdgeOverlap, NodeOverlap, Overlaps};
 pub use policy::OverlapPolicy;
 pub(crate) use policy::SettledOverlaps;
-pub(crate) use typed_edges::{TypedEdges, check_declared, declared_reverses};
+pub(crate) use typed_edges::TypedEdges;
 pub use undeclared::UndeclaredReverse;
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl TypedEdges<'_> {
             (other.train)(&|edge: Candidate| index.mark(edge.reversed(), IN_OPPOSITE_TYPE));
             let held_out = index.take_marked(IN_OPPOSITE_TYPE);
             if 2 * held_out.iter().sum::<u64>() >= index.len() as u64 {
-                found.push(UndeclaredReverse { edge_type: other.name.clone(), held_out });
+                found.push(UndeclaredReverse { edge_type: other.names.full_name(), held_out });
             }
         }
         found
@@ -39,6 +39,6 @@ impl TypedEdges<'_> {
     /// Returns true for another type that joins the same node types in the opposite direction, and is not declared as the
     /// reverse.
     fn is_undeclared_opposite(&self, other: &TypedEdges) -> bool {
-        self.is_opposite_of(other) && self.name != other.name && !self.is_reverse_of(other)
+        self.names.is_opposite_of(&other.names) && self.names != other.names && !self.is_reverse_of(other)
     }
 }

@@ -9,9 +9,7 @@ use super::added::AddedEdges;
 use super::nodes::TypeNodes;
 use super::numbers::KnownNumbers;
 use super::{EdgeUpdate, RemovedCounts};
-use crate::dataset::{
-    Candidate, EdgeIdKind, EdgeIds, EdgeLabels, EdgeList, HeldOutEdges, OverlapFilter, TypedEdges, declared_reverses,
-};
+use crate::dataset::{Candidate, EdgeIdKind, EdgeIds, EdgeLabels, EdgeList, HeldOutEdges, OverlapFilter, TypedEdges};
 use crate::part::{EdgeTypeMeta, PartEdges};
 use crate::{EdgeTypeId, NodeTypeId, Part, parallel};
 pub(super) use count::EdgeCounts;
@@ -216,13 +214,9 @@ impl<'a> TypeEdges<'a> {
     /// reverse.
     pub(super) fn typed<'s>(&'s self, num_new: usize, reverse_types: &'s [(String, String)]) -> TypedEdges<'s> {
         let num_known = self.dst.num_known();
-        let name = self.of_type.full_name();
         TypedEdges {
-            reverses: declared_reverses(&name, &self.of_type.relation, reverse_types),
-            name,
-            src_type: self.src_type(),
-            relation: &self.of_type.relation,
-            dst_type: self.dst_type(),
+            names: self.of_type.names(),
+            reverse_types,
             held_out: [vec![&self.held_out.valid], vec![&self.held_out.test]],
             has_times: self.of_type.has_times,
             train: Box::new(move |visit| {

@@ -41,11 +41,11 @@ impl FeatureNames {
         }
         let mut edges = Vec::with_capacity(meta.edge_types.len());
         for of_type in &meta.edge_types {
-            let name = format!("{}__{}__{}", of_type.src_type, of_type.relation, of_type.dst_type);
+            let name = of_type.full_name();
             let mut columns = transforms.edge_columns(&name);
-            if let Some(relation) = of_type.relation.strip_prefix("rev_").filter(|_| columns.is_empty()) {
+            if let (true, Some(forward)) = (columns.is_empty(), of_type.names().forward()) {
                 // An added reverse type has the features of its edges.
-                columns = transforms.edge_columns(&format!("{}__{relation}__{}", of_type.dst_type, of_type.src_type));
+                columns = transforms.edge_columns(&forward.full_name());
             }
             edges.push(TypeNames { name, columns, feature_dim: of_type.feature_dim });
         }
