@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use crate::convolutions::{all_kinds, graph_of, networks};
+use crate::float_type::SINGLE_PRECISION;
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::tensor::{DType, Tensor, TensorData};
@@ -18,7 +19,11 @@ const NUM_NODES: usize = 60;
 #[test]
 fn single_precision_has_a_process_of_its_own() {
     let program = std::env::current_exe().expect("this program");
-    let output = Command::new(program).args(["--ignored", "addresses::"]).output().expect("start the tests");
+    let output = Command::new(program)
+        .args(["--ignored", "addresses::"])
+        .env(SINGLE_PRECISION, "1")
+        .output()
+        .expect("start the tests");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("2 passed"), "{text}");
 }

@@ -9,6 +9,7 @@ mod decoder_tensors;
 mod dropout;
 mod edge_features;
 mod flat_vectors;
+mod float_type;
 mod graphs;
 mod guide;
 mod layers;
