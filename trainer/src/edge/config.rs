@@ -122,6 +122,29 @@ fn with_declared_reverses(meta: &Meta, pairs: &[(String, String)]) -> Result<Vec
     Ok(all)
 }
 
+/// Returns the first of some pairs of reverse types that neither a model nor the graph knows, so that the model was trained with other
+/// messages.
+///
+/// # Errors
+/// [`TrainError::Config`] for a type that the graph does not have.
+pub fn unknown_reverse_pair<'a>(
+    meta: &Meta,
+    model: &EdgeModelConfig,
+    pairs: &'a [(String, String)],
+) -> Result<Option<&'a (String, String)>, TrainError> {
+    let known = reverse_edge_types(meta, &model.reverse_types)?;
+    for pair in pairs {
+        let one = edge_type(meta, &pair.0)?;
+        let other = edge_type(meta, &pair.1)?;
+        let [from, to] = [one, other].map(|edge_type| meta.edge_types[edge_type.index()].names());
+        let is_known = known.contains(&(one, other)) || known.contains(&(other, one));
+        if !is_known && !from.is_reverse_of(&to, &[]) {
+            return Ok(Some(pair));
+        }
+    }
+    Ok(None)
+}
+
 /// Checks that a saved model fits a graph and the settings of its use.
 ///
 /// # Errors

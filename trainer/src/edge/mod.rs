@@ -16,7 +16,7 @@ mod repeated;
 mod task;
 
 pub use batch::EdgeTensorBatch;
-pub use config::{EdgeTrainingConfig, edge_model_config, labeled_edge_type};
+pub use config::{EdgeTrainingConfig, edge_model_config, labeled_edge_type, unknown_reverse_pair};
 pub use evaluator::EdgeEvaluator;
 pub use explain::explain_edges;
 pub use predict::{EdgeOutputs, EdgePredictionConfig, predict_edges};

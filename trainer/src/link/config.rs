@@ -317,7 +317,8 @@ fn chosen_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<Edg
         return Ok(held_out);
     }
     let pairs = reverse_edge_types(meta, &config.reverse_types)?;
-    let forward: Vec<EdgeTypeId> = all.filter(|&e| !is_reverse(meta, e, &pairs)).collect();
+    let reverses = reverses_of_others(meta, &pairs);
+    let forward: Vec<EdgeTypeId> = all.filter(|edge_type| !reverses.contains(edge_type)).collect();
     if forward.len() > 1 {
         // Without held-out edges, nothing tells the types to predict from those that only carry messages.
         let names: Vec<String> = forward.iter().map(|e| meta.edge_types[e.index()].full_name()).collect();
@@ -331,11 +332,23 @@ fn chosen_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<Edg
     Ok(forward)
 }
 
-/// Returns true if an edge type is the second of a declared pair, or is named as the reverse of another type.
-fn is_reverse(meta: &Meta, edge_type: EdgeTypeId, pairs: &[(EdgeTypeId, EdgeTypeId)]) -> bool {
-    let forward = meta.edge_types[edge_type.index()].names().forward();
-    pairs.iter().any(|(_, other)| *other == edge_type)
-        || meta.edge_types.iter().any(|other| forward == Some(other.names()))
+/// Returns the edge types that are named as the reverse of another type, and the second types of declared pairs. Names tell the
+/// direction of a pair that is declared as well, and of two pairs of the same types, the first one does. A type is no reverse of
+/// itself here, so at least one type is left.
+fn reverses_of_others(meta: &Meta, pairs: &[(EdgeTypeId, EdgeTypeId)]) -> BTreeSet<EdgeTypeId> {
+    let mut reverses = BTreeSet::new();
+    for (edge_type, edges) in (0..).map(EdgeTypeId).zip(&meta.edge_types) {
+        let forward = edges.names().forward();
+        if meta.edge_types.iter().any(|other| forward == Some(other.names())) {
+            reverses.insert(edge_type);
+        }
+    }
+    for (one, other) in pairs {
+        if one != other && !reverses.contains(one) {
+            reverses.insert(*other);
+        }
+    }
+    reverses
 }
 
 /// Returns true for validation edges if one of the types has some, and for test edges likewise.

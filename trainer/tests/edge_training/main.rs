@@ -17,9 +17,10 @@ use edgecut_partition::Method;
 use edgecut_testing::assert_has;
 use edgecut_trainer::edge::{
     EdgeOutputs, EdgePrediction, EdgePredictionConfig, EdgeTrainingConfig, edge_model_config, predict_edges,
+    unknown_reverse_pair,
 };
 use edgecut_trainer::gradients::flatten_parameters;
-use edgecut_trainer::models::{ConvKind, NodeEmbedding, SageSettings, TargetEdges};
+use edgecut_trainer::models::{ConvKind, EdgeModelConfig, NodeEmbedding, SageSettings, TargetEdges};
 use edgecut_trainer::{
     EmbeddingTable, EpochReport, FitConfig, FittedOf, Observer, SeedResult, SeedScores, TrainError, TrainedModel,
     TrainingConfig, evaluate_model, train_model,
@@ -195,6 +196,27 @@ fn models_name_the_reverse_types_that_parts_declare() {
     let given = (full.1, full.0);
     let config = EdgeTrainingConfig { reverse_types: vec![given.clone()], ..config(1) };
     assert_eq!(edge_model_config(&meta, &config).expect("a model").reverse_types, [given]);
+}
+
+/// Parts may declare pairs that a user does not give again, and a user may write a pair in either order.
+#[test]
+fn a_pair_that_a_model_or_the_parts_know_is_no_difference() {
+    let dir = parts_of(&payments(signs_of_amounts, |_, _| 1.0), 1);
+    let mut meta = edgecut_graph::Meta::read(dir.path()).expect("META.json");
+    let model = edge_model_config(&meta, &config(1)).expect("a model");
+    let named = [("pays".to_owned(), "rev_pays".to_owned())];
+    assert_eq!(unknown_reverse_pair(&meta, &model, &named).expect("known types"), None);
+    meta.edge_types[1].relation = "paid_by".into();
+    let pair = ("shop__paid_by__user".to_owned(), "pays".to_owned());
+    let given = std::slice::from_ref(&pair);
+    assert_eq!(unknown_reverse_pair(&meta, &model, given).expect("known types"), Some(&pair));
+    let knowing = EdgeModelConfig { reverse_types: vec![("pays".into(), "paid_by".into())], ..model.clone() };
+    assert_eq!(unknown_reverse_pair(&meta, &knowing, given).expect("known types"), None);
+    meta.provenance.reverse_types = knowing.reverse_types;
+    assert_eq!(unknown_reverse_pair(&meta, &model, given).expect("known types"), None);
+    let wrong = [("pays".to_owned(), "sells".to_owned())];
+    let error = unknown_reverse_pair(&meta, &model, &wrong).expect_err("no such type").to_string();
+    assert!(error.contains("there is no edge type sells"), "{error}");
 }
 
 #[test]

@@ -8,11 +8,12 @@ use edgecut_dist_loader::NegativeDistribution;
 use edgecut_dist_sampler::DistGraphConfig;
 use edgecut_gnn::nn::{Aggregation, DecoderKind, Decomposition, DistMult};
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
-use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
+use edgecut_graph::{Dataset, EdgeTypeId, HoldOut, Meta};
 use edgecut_partition::Method;
 use edgecut_testing::assert_has;
 use edgecut_trainer::link::{
     Bce, LinkEvaluation, LinkLoss, LinkMetric, LinkPrediction, LinkResult, LinkTrainingConfig, Softmax,
+    target_edge_types,
 };
 use edgecut_trainer::models::{ConvKind, GcnSettings, RgcnSettings, SageSettings};
 use edgecut_trainer::{TrainError, TrainedModel, TrainingConfig, evaluate_model, train_model};
@@ -160,6 +161,36 @@ fn only_the_edge_types_that_are_named_are_judged() {
     let held_out = &graph.edge_types[0].held_out;
     assert_eq!(result.valid.edges, held_out.valid.src.len() as u64);
     assert_eq!(result.test.edges, held_out.test.src.len() as u64);
+}
+
+#[test]
+fn a_type_is_left_to_predict_without_held_out_edges() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut graph = fake_hetero(&options(4)).expect("a fake graph");
+    graph.add_reverse_edges();
+    write_parts(&graph, 1, Method::Random, dir.path());
+    let mut meta = Meta::read(dir.path()).expect("META.json");
+    meta.edge_types.retain(|edges| ["e0", "rev_e0"].contains(&edges.relation.as_str()));
+    let base = LinkTrainingConfig { without_validation: true, ..config(SAGE, no_layers()) };
+    let x = EdgeTypeId(meta.edge_types.iter().position(|edges| edges.relation == "e0").expect("the type") as u16);
+    for pairs in [&[][..], &[("e0", "rev_e0")], &[("rev_e0", "e0")], &[("e0", "rev_e0"), ("rev_e0", "e0")]] {
+        let named: Vec<(String, String)> = pairs.iter().map(|pair| (pair.0.to_owned(), pair.1.to_owned())).collect();
+        let given = LinkTrainingConfig { reverse_types: named.clone(), ..base.clone() };
+        assert_eq!(target_edge_types(&meta, &given).expect("one type"), [x], "{pairs:?}");
+        let mut declaring = meta.clone();
+        declaring.provenance.reverse_types = named;
+        assert_eq!(target_edge_types(&declaring, &base).expect("one type"), [x], "{pairs:?}");
+    }
+    // Without names that tell the direction, the first pair does.
+    for edges in &mut meta.edge_types {
+        edges.relation = edges.relation.replace("rev_e0", "back");
+    }
+    let back = EdgeTypeId(1 - x.0);
+    for (pairs, predicted) in [([("e0", "back"), ("back", "e0")], x), ([("back", "e0"), ("e0", "back")], back)] {
+        let reverse_types = pairs.map(|pair| (pair.0.to_owned(), pair.1.to_owned())).to_vec();
+        let given = LinkTrainingConfig { reverse_types, ..base.clone() };
+        assert_eq!(target_edge_types(&meta, &given).expect("one type"), [predicted]);
+    }
 }
 
 #[test]

@@ -15,12 +15,15 @@ use anyhow::bail;
 use edgecut_cli::message;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_trainer::edge::{EdgePrediction, EdgeTrainingConfig, count_repeated_edges, labeled_edge_type};
+use edgecut_trainer::edge::{
+    EdgePrediction, EdgeTrainingConfig, count_repeated_edges, labeled_edge_type, unknown_reverse_pair,
+};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ReadData, SavedTask, TrainedOn};
 use edgecut_trainer::models::{EdgeModel, EdgeModelConfig};
 use edgecut_trainer::{Compiles, SeedResult, SeedScores, TrainingBackend};
+use std::path::Path;
 
 /// Edges of a graph.
 pub(crate) const EDGES: Items =
@@ -135,8 +138,8 @@ impl TaskProgram for EdgeTask {
         let mut settings = args.own.training.settings_of(&model_config.encoder, model_config.reads_edge_features());
         settings.push(Setting::new("decoder", own.decoder, model_config.edge_decoder));
         settings.push(Setting::new("target_edges", own.target_edges, model_config.target_edges));
-        settings.push(Setting::new("reverse_types", pairs(&own.reverse_types), pairs(&model_config.reverse_types)));
         check_flags(&args.given, saved.path, &settings)?;
+        check_reverse_types(&own.reverse_types, model_config, saved.path, data)?;
         args.adopt_sampler(saved, open.outputs, &mut config.training, data, world)?;
         Ok(<B as Compiles<EdgePrediction>>::evaluate(data, config, open.trained(), world, device)?)
     }
@@ -174,11 +177,24 @@ fn warn_of_repeated_edges(
     Ok(())
 }
 
-/// Returns the value of the flag of pairs of names.
-fn pairs(list: &[(String, String)]) -> String {
-    let mut texts = Vec::with_capacity(list.len());
-    for (one, other) in list {
-        texts.push(format!("{one}={other}"));
+/// Checks that a saved model knows the pairs of reverse types of the flags. It may know others, which parts declared in its training.
+fn check_reverse_types(
+    given: &[(String, String)],
+    model: &EdgeModelConfig,
+    path: &Path,
+    graph: &DistGraph,
+) -> anyhow::Result<()> {
+    if given.is_empty() {
+        return Ok(());
     }
-    texts.join(",")
+    let Some((one, other)) = unknown_reverse_pair(graph.part().meta(), model, given)? else { return Ok(()) };
+    let mut known = Vec::with_capacity(model.reverse_types.len());
+    for (one, other) in &model.reverse_types {
+        known.push(format!("{one}={other}"));
+    }
+    let known = if known.is_empty() { "no such pairs".to_owned() } else { known.join(",") };
+    bail!(UsageError(format!(
+        "--reverse-types {one}={other}: the model {} was saved with {known}: leave the pair out, or load another model",
+        path.display()
+    )));
 }
