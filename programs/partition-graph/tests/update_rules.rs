@@ -313,6 +313,34 @@ fn edges_name_no_new_nodes_of_a_type_with_a_table() {
     assert_has(fails(&folder, &edges_conf()), &["there is no n with the id c"]);
 }
 
+/// Removals come first, so an added edge names a removed node only if the update has the node again.
+#[test]
+fn an_edge_to_a_removed_node_needs_the_node_again() {
+    for has_table in [true, false] {
+        let folder = Folder::of(&[("n.csv", "id\na\nb\n"), ("e.csv", "s,d\na,b\n"), ("gone.csv", "id\na\n")]);
+        let mut conf = edges_conf();
+        if has_table {
+            conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id"}]);
+        }
+        partition(folder.with(&conf), "graph.json", "parts", &[]);
+        folder.write("e.csv", "s,d\nb,a\n");
+        let mut changes = edges_conf();
+        changes["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
+        if has_table {
+            let why = "column d: this update removes the n with the id a (removed_nodes): leave the edge out";
+            assert_has(fails(&folder, &changes), &[why]);
+            folder.write("n.csv", "id\na\n");
+            changes["nodes"] = conf["nodes"].clone();
+        }
+        folder.write("new.json", changes.to_string());
+        let results = updated(&folder, "parts", "new.json", &[]);
+        let nodes = &results["nodes"][0];
+        assert_eq!([&nodes["removed"], &nodes["new"], &nodes["after"]], [&json!(1), &json!(1), &json!(2)], "{results}");
+        let edges = &results["edges"][0];
+        assert_eq!([&edges["removed_with_nodes"], &edges["added"]], [&json!(1), &json!(1)], "{results}");
+    }
+}
+
 #[test]
 fn reverse_types_follow_their_types() {
     let (folder, conf) = small_parts(&["--add-reverse-edges"]);

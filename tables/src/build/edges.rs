@@ -37,6 +37,8 @@ pub(super) struct Ends<'a> {
     pub(super) ids: [&'a IdMap; 2],
     /// The ids of the rows of nodes that were dropped.
     pub(super) dropped: [&'a IdMap; 2],
+    /// The ids of the nodes that an update removes, if it removes any.
+    pub(super) removed: [Option<&'a IdMap>; 2],
 }
 
 /// Reads the tables of a relation.
@@ -266,6 +268,14 @@ impl EdgeTable {
         if ends.dropped[end].get(id).is_some() {
             let why = format!("column {column}: the {node_type} with the id {} was dropped", show(id));
             return (BadKind::DroppedEnd, why);
+        }
+        if ends.removed[end].is_some_and(|removed| removed.get(id).is_some()) {
+            let why = format!(
+                "column {column}: this update removes the {node_type} with the id {} (removed_nodes): leave the edge out, or give \
+                 the node a row in a table of nodes, which makes it a new node",
+                show(id)
+            );
+            return (BadKind::DanglingEdge, why);
         }
         let hint = spelling_hint(ends.ids[end], id, column);
         (BadKind::DanglingEdge, format!("column {column}: there is no {node_type} with the id {}{hint}", show(id)))

@@ -26,11 +26,13 @@ pub use read::{TableGraph, read_tables};
 pub use shape::TableShape;
 pub use update::{KnownGraph, RemovedEdges, TableUpdate, read_update};
 
+use crate::ids::IdMap;
 use crate::table::{MissingValues, Source, Table};
 use crate::transform::SavedType;
 use crate::{TableError, TableOptions};
 use columns::SpecTable;
 use edgecut_graph::TimeUnit;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The configuration, the options and the findings so far, which all steps share.
@@ -40,6 +42,8 @@ pub(crate) struct Context<'a> {
     options: &'a TableOptions,
     /// True for the tables of an update, whose few labels are compared with the classes of the parts.
     is_update: bool,
+    /// The ids of the nodes that an update removes, by node type.
+    removed_ids: BTreeMap<String, IdMap>,
     counts: DropCounts,
     missing: MissingValues,
     /// The first column of times.
@@ -62,6 +66,7 @@ impl<'a> Context<'a> {
             conf,
             options,
             is_update: false,
+            removed_ids: BTreeMap::new(),
             counts: DropCounts::default(),
             missing: MissingValues::default(),
             times: None,

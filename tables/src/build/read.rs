@@ -109,6 +109,7 @@ pub(super) fn read_graph(
         dataset.node_types.push(data);
         id_maps.push(ids);
     }
+    let removed_ids = std::mem::take(&mut context.removed_ids);
     let mut held_out = Vec::new();
     for (relation, tables) in tables_of_edges(conf)? {
         let [src, _, dst] = &tables[0].relation;
@@ -117,6 +118,7 @@ pub(super) fn read_graph(
             types: [from, to].map(|t| NodeTypeId(t as u16)),
             ids: [&id_maps[from], &id_maps[to]],
             dropped: [&dropped_ids[from], &dropped_ids[to]],
+            removed: [removed_ids.get(src), removed_ids.get(dst)],
         };
         let built = read_edges(&mut context, &relation, &tables, &ends)?;
         held_out.extend(built.held_out.map(|rule| (dataset.edge_types.len(), rule)));

@@ -90,6 +90,8 @@ pub fn read_update(
             UserIds::Numbers(_) | UserIds::Texts { .. } => None,
         };
         if is_removed.contains(&true) {
+            let is_kept: Vec<bool> = is_removed.iter().map(|is_removed| !is_removed).collect();
+            context.removed_ids.insert(name.clone(), ids.without(&is_kept));
             ids = ids.without(is_removed);
             for of_label in &mut splits {
                 let kept = of_label.iter().zip(is_removed).filter(|(_, is_removed)| !**is_removed);
