@@ -360,6 +360,7 @@ const UNFITTING_FLAGS: &str = "
 --hard-negatives 8 --num-negatives 8 --exclude-positives => the 8 hardest of 8 negatives are all of them: raise --num-negatives
 --train-negatives cites => there is no edge type cites
 --metric mrr,recall@500 => recall@500 lists more destinations than there are: type node has 400 nodes
+--metric ndcg@400,hit-rate@400 => hit-rate@400 is the same for every model: the lists of all
 --ranked-negatives 300-500 => --ranked-negatives 300-500: only 400 of 400 nodes of type node are ranked
 --ranked-negatives 30-50 --ranked-among 40 => rank more nodes (--ranked-among)
 --max-given-negatives 2 => --max-given-negatives has no effect without given negatives

@@ -7,6 +7,7 @@
 //! [`predict_graphs`] computes rows of whole graphs. [`explain_nodes`], [`explain_edges`](crate::edge::explain_edges) and
 //! [`explain_graphs`] compute the inputs that predictions rest on.
 
+mod destinations;
 pub(crate) mod explanation;
 mod graphs;
 mod known_edges;
@@ -19,6 +20,7 @@ mod top_destinations;
 
 pub use crate::inference_progress::{InferenceProgress, InferenceStep};
 pub use crate::models::LayeredModel;
+pub(crate) use destinations::{Destinations, KnownDestinations};
 pub use explanation::{
     Contribution, ExplainedInput, Explanation, ExplanationConfig, ExplanationRun, ExplanationVisitor, explain_graphs,
     explain_nodes,

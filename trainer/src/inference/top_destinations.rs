@@ -1,24 +1,21 @@
 //! The destinations with the highest scores of each source.
 
-use super::known_edges::{ExcludedEdges, KnownEdges, candidates};
+use super::destinations::{Destinations, KnownDestinations, best_of_ranks};
+use super::known_edges::ExcludedEdges;
 use super::link_ends::LinkEnds;
 use super::scored_node::{Best, ScoredNode};
 use crate::error::TrainError;
-use crate::gather::all_gather_large;
 use crate::models::LinkModel;
 use burn::tensor::Tensor;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{GnnBackend, consumed, host_values};
+use edgecut_graph::Split;
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{EdgeTypeId, Split};
 use rayon::prelude::*;
-use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// The bytes of a node and its score, on the network.
 const SCORED_BYTES: usize = 8;
-/// The number of nodes whose ids are resolved at once.
-const IDS_AT_ONCE: usize = 1 << 16;
 /// The largest number of scores at once, 8 MiB. They are then still in the cache of the CPU when the best are selected.
 const MAX_SCORES: usize = 1 << 21;
 /// The largest number of sources that are ranked at once.
@@ -45,18 +42,9 @@ pub struct TopDestinationsConfig {
 pub struct TopDestinations {
     ends: LinkEnds,
     k: usize,
-    /// The global ids of the destinations that this rank ranks.
-    candidates: Vec<u32>,
-    /// Their ids in the dataset.
-    ids: Vec<u32>,
-    /// The positions of the candidates to rank, ascending.
+    known: Arc<KnownDestinations>,
+    /// The positions of the destinations to rank, ascending.
     ranked: Vec<u32>,
-    known: KnownEdges,
-    /// The edges that lists are compared with.
-    held_out: KnownEdges,
-    has_test_edges: bool,
-    /// The candidates from the most to the fewest in-edges of the type, as positions.
-    popular: Vec<u32>,
     sources_at_once: usize,
     candidates_at_once: usize,
 }
@@ -73,28 +61,22 @@ impl TopDestinations {
         config: TopDestinationsConfig,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let graph = ends.node();
-        let [src_type, dst_type] = ends.node_types();
-        let candidates = candidates(graph, dst_type);
-        let mut ids = Vec::with_capacity(candidates.len());
-        for nodes in candidates.chunks(IDS_AT_ONCE) {
-            ids.extend(graph.handle().block_on(graph.original_ids(dst_type, nodes.to_vec()))?);
-        }
-        let known = match sources {
-            None => KnownEdges::find(graph, ends.edge_type(), config.excluded, None, world)?,
-            Some(listed) => {
-                let mut sources = Vec::with_capacity(listed.len());
-                for ids in listed.chunks(IDS_AT_ONCE) {
-                    sources.extend(graph.handle().block_on(graph.find_originals(src_type, ids))?);
-                }
-                sources.sort_unstable();
-                KnownEdges::find(graph, ends.edge_type(), config.excluded, Some(&sources), world)?
-            }
-        };
-        let held_out = KnownEdges::held_out(graph, ends.edge_type(), Split::Test, world)?;
-        let mut has_test_edges = [u64::from(!held_out.is_empty())];
-        world.all_reduce(&mut has_test_edges, ReduceOp::Max)?;
-        let popular = by_popularity(graph, ends.edge_type(), &candidates, &ids);
+        let all = Arc::new(Destinations::of(ends.node(), ends.edge_type())?);
+        let known = KnownDestinations::find(&all, sources, config.excluded, Split::Test, world)?;
+        Self::of_known(ends, &Arc::new(known), config, world)
+    }
+
+    /// Prepares a search among destinations whose known edges have been found: `config.excluded` is theirs. Every rank must call
+    /// this with the same arguments, except that the memory may differ.
+    ///
+    /// # Errors
+    /// A failure of the job.
+    pub(crate) fn of_known(
+        ends: LinkEnds,
+        known: &Arc<KnownDestinations>,
+        config: TopDestinationsConfig,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
         let k = config.k.min(ends.num_nodes()[1]);
         // A quarter of the memory each for rows of sources and their best, rows of candidates, scores, and their copies
         // between the tensors and the selection.
@@ -107,40 +89,20 @@ impl TopDestinations {
         let sources_at_once = sources_at_once[0] as usize;
         let of_candidate = row_bytes.max(2 * sources_at_once * size_of::<f32>());
         let candidates_at_once = (of_each / of_candidate).clamp(1, MAX_SCORES / sources_at_once);
-        Ok(Self {
-            ends,
-            k,
-            ranked: (0..candidates.len() as u32).collect(),
-            candidates,
-            ids,
-            known,
-            held_out,
-            has_test_edges: has_test_edges[0] > 0,
-            popular,
-            sources_at_once,
-            candidates_at_once,
-        })
+        let ranked = (0..known.all().nodes.len() as u32).collect();
+        Ok(Self { ends, k, known: Arc::clone(known), ranked, sources_at_once, candidates_at_once })
     }
 
     /// Ranks about `num` destinations only. They are drawn by their ids in the dataset, so that they do not depend on the
     /// partitioning.
     pub(crate) fn among(mut self, num: usize, key: u64) -> Self {
         let num_all = self.ends.num_nodes()[1] as u64;
-        let ids = &self.ids;
+        let ids = &self.known.all().ids;
         self.ranked.retain(|&at| {
             let mut rng = CounterRng::new(combine(key, u64::from(ids[at as usize])));
             rng.below(num_all) < num as u64
         });
         self
-    }
-
-    /// Compares lists with the held-out edges of a split in place of the test edges. Every rank must call this.
-    pub(crate) fn compared_with(mut self, split: Split, world: &mut ProcessGroup) -> Result<Self, TrainError> {
-        if split != Split::Test {
-            let held_out = KnownEdges::held_out(self.ends.node(), self.ends.edge_type(), split, world)?;
-            self.held_out = held_out;
-        }
-        Ok(self)
     }
 
     /// Returns the number of sources to rank at once, the same on all ranks.
@@ -155,11 +117,11 @@ impl TopDestinations {
 
     /// Returns whether the edge type has held-out test edges, on any rank.
     pub fn has_test_edges(&self) -> bool {
-        self.has_test_edges
+        self.known.has_held_out()
     }
 
-    /// Returns the destinations of the held-out edges of each source, as ids of the dataset, ascending and distinct: of the test
-    /// edges, unless lists are compared with another split. Every rank must call this with the same sources.
+    /// Returns the destinations of the test edges of each source, as ids of the dataset, ascending and distinct. Every rank must
+    /// call this with the same sources.
     ///
     /// # Errors
     /// A failure of the job, or sources that do not exist.
@@ -168,20 +130,7 @@ impl TopDestinations {
         sources: &[u32],
         world: &mut ProcessGroup,
     ) -> Result<Vec<Vec<u32>>, TrainError> {
-        let mut own = Vec::with_capacity(sources.len());
-        for source in self.global_sources(sources)? {
-            let known: Vec<u32> = self.known.of_source(source, 0).collect();
-            let positions = self.held_out.of_source(source, 0).filter(|at| known.binary_search(at).is_err());
-            own.push(positions.map(|at| ScoredNode { id: self.ids[at as usize], score: 0.0 }).collect());
-        }
-        let mut merged = Vec::with_capacity(sources.len());
-        for nodes in merge(&own, world)? {
-            let mut ids: Vec<u32> = nodes.iter().map(|node| node.id).collect();
-            ids.sort_unstable();
-            ids.dedup();
-            merged.push(ids);
-        }
-        Ok(merged)
+        self.known.held_out(sources, world)
     }
 
     /// Returns for each source the destinations with the most in-edges of the type, as
@@ -194,34 +143,7 @@ impl TopDestinations {
         sources: &[u32],
         world: &mut ProcessGroup,
     ) -> Result<Vec<Vec<ScoredNode>>, TrainError> {
-        let csc = &self.ends.node().part().edges(self.ends.edge_type()).csc;
-        let first = self.ends.node().part().owned(self.ends.node_types()[1]).start;
-        let mut own = Vec::with_capacity(sources.len());
-        for source in self.global_sources(sources)? {
-            let known: Vec<u32> = self.known.of_source(source, 0).collect();
-            let unknown = self.popular.iter().filter(|at| known.binary_search(at).is_err());
-            let scored = unknown.take(self.k).map(|&at| {
-                let degree = csc.degree((self.candidates[at as usize] - first) as usize);
-                ScoredNode { id: self.ids[at as usize], score: degree as f32 }
-            });
-            own.push(scored.collect());
-        }
-        Ok(self.best_of_all(merge(&own, world)?))
-    }
-
-    /// Returns the global ids of sources, which are ids of the dataset.
-    fn global_sources(&self, sources: &[u32]) -> Result<Vec<u32>, TrainError> {
-        let graph = self.ends.node();
-        Ok(graph.handle().block_on(graph.find_originals(self.ends.node_types()[0], sources))?)
-    }
-
-    /// Sorts the nodes of each source and keeps the best.
-    fn best_of_all(&self, mut lists: Vec<Vec<ScoredNode>>) -> Vec<Vec<ScoredNode>> {
-        lists.par_iter_mut().for_each(|nodes| {
-            nodes.sort_unstable();
-            nodes.truncate(self.k);
-        });
-        lists
+        self.known.popular(self.k, sources, world)
     }
 
     /// Returns the best candidates of this rank for each source.
@@ -232,10 +154,11 @@ impl TopDestinations {
         device: &B::Device,
     ) -> Result<Vec<Best>, TrainError> {
         let queries = self.ends.queries(model, sources, device)?;
-        let sources = self.global_sources(sources)?;
+        let all = self.known.all();
+        let sources = all.global_sources(sources)?;
         let mut best: Vec<Best> = sources.iter().map(|_| Best::new(self.k)).collect();
         for block in self.ranked.chunks(self.candidates_at_once) {
-            let nodes: Vec<u32> = block.iter().map(|&at| self.candidates[at as usize]).collect();
+            let nodes: Vec<u32> = block.iter().map(|&at| all.nodes[at as usize]).collect();
             let rows = Tensor::<B, 2>::from_data(self.ends.destination_rows(&nodes)?, device);
             let scores = host_values(model.decoder.score_all(&queries, rows));
             consumed();
@@ -245,7 +168,7 @@ impl TopDestinations {
                 for (&at, &score) in block.iter().zip(scores) {
                     while known.next_if(|&known| known < at).is_some() {}
                     if known.next_if_eq(&at).is_none() {
-                        best.offer(ScoredNode { id: self.ids[at as usize], score });
+                        best.offer(ScoredNode { id: all.ids[at as usize], score });
                     }
                 }
             };
@@ -270,43 +193,5 @@ pub fn find_top_destinations<B: GnnBackend>(
 ) -> Result<Vec<Vec<ScoredNode>>, TrainError> {
     let best = search.best_of_rank(model, sources, device)?;
     let best: Vec<Vec<ScoredNode>> = best.into_par_iter().map(Best::into_sorted).collect();
-    Ok(search.best_of_all(merge(&best, world)?))
-}
-
-/// Returns the nodes that all ranks have listed for each source.
-fn merge(own: &[Vec<ScoredNode>], world: &mut ProcessGroup) -> Result<Vec<Vec<ScoredNode>>, TrainError> {
-    // A rank sends for each source the number of its nodes, then all nodes. An id and a score are little-endian.
-    let mut bytes = Vec::new();
-    own.iter().for_each(|nodes| bytes.extend((nodes.len() as u32).to_le_bytes()));
-    for node in own.iter().flatten() {
-        bytes.extend(node.id.to_le_bytes().iter().chain(&node.score.to_le_bytes()));
-    }
-    let mut merged = vec![Vec::new(); own.len()];
-    for theirs in all_gather_large(world, &bytes)? {
-        let (words, _) = theirs.as_chunks::<4>();
-        let Some((counts, nodes)) = words.split_at_checked(own.len()) else {
-            return Err(TrainError::batch("a rank sent fewer counts than sources"));
-        };
-        let mut nodes = nodes.chunks_exact(2);
-        for (merged, &count) in merged.iter_mut().zip(counts) {
-            let scored = nodes.by_ref().take(u32::from_le_bytes(count) as usize);
-            merged.extend(
-                scored.map(|pair| ScoredNode { id: u32::from_le_bytes(pair[0]), score: f32::from_le_bytes(pair[1]) }),
-            );
-        }
-    }
-    Ok(merged)
-}
-
-/// Returns the positions of candidates, those with the most in-edges first, and among equal numbers those with the
-/// smallest ids.
-fn by_popularity(graph: &DistGraph, edge_type: EdgeTypeId, candidates: &[u32], ids: &[u32]) -> Vec<u32> {
-    let of_type = graph.part().edges(edge_type);
-    let first = graph.part().owned(of_type.dst_type).start;
-    let mut positions: Vec<u32> = (0..candidates.len() as u32).collect();
-    positions.par_sort_unstable_by_key(|&at| {
-        let degree = of_type.csc.degree((candidates[at as usize] - first) as usize);
-        (Reverse(degree), ids[at as usize])
-    });
-    positions
+    best_of_ranks(&best, search.k, world)
 }

@@ -84,7 +84,7 @@ settings! {
         /// with its held-out edges
         pub metric: MetricList<LinkMetric> = MetricList::default() => Flag::new("mrr|hits@K|recall@K|ndcg@K|roc-auc,…");
         /// With recall@K, ndcg@K, map@K, hit-rate@K or coverage@K in --metric: list the destinations of at most N of the sources
-        /// with held-out edges, drawn by --seed [default: 2000]
+        /// with held-out edges, the same for each --seed [default: 2000]
         pub eval_sources: Option<usize> = None => Flag::new("N").checked(in_range::<1, { u32::MAX as u64 }>);
         /// True to train on all edges without validation. The model of the last epoch is kept.
         pub without_validation: bool = false;

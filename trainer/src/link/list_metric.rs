@@ -58,6 +58,11 @@ impl ListMetric {
         format!("{}@{}", self.measure.names().1, self.depth)
     }
 
+    /// Returns true if the value depends on the order of the destinations within a list.
+    pub(super) fn reads_order(self) -> bool {
+        matches!(self.measure, Measure::Ndcg | Measure::Map)
+    }
+
     /// Returns the value of lists of this depth.
     pub(super) fn of(self, metrics: &RankingMetrics) -> f64 {
         match self.measure {
@@ -101,6 +106,10 @@ pub struct ListScores {
     pub metrics: BTreeMap<String, f64>,
     /// The same metrics of the destinations with the most training edges, a baseline that knows nothing of the source.
     pub popularity: BTreeMap<String, f64>,
+    /// By the number of destinations of a list, the mean share of the destinations of a source that its list holds, training edges
+    /// left out: the recall of a model that scores at random.
+    #[serde(default)]
+    pub listed_share: BTreeMap<String, f64>,
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use super::node_rows::RowScorer;
 use crate::error::TrainError;
 use crate::gather::all_gather_large;
 use crate::inference::{
-    ExcludedEdges, LayerWiseConfig, RankingReport, ScoredNode, TopDestinations, TopDestinationsConfig,
-    find_top_destinations,
+    Destinations, ExcludedEdges, KnownDestinations, LayerWiseConfig, RankingMetrics, RankingReport, ScoredNode,
+    TopDestinations, TopDestinationsConfig, find_top_destinations,
 };
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
@@ -19,10 +19,13 @@ use std::sync::Arc;
 
 /// The number of sources of each edge type whose lists are compared, unless the settings have another one.
 const DEFAULT_SOURCES: usize = 2000;
-/// Combined with the seed (the bytes spell "lists"), so that sources and other draws use different random numbers.
+/// The key of the draws of sources (the bytes spell "lists"). All seeds compare the same sources, so that their scores differ by the
+/// models only.
 const STREAM: u64 = 0x006c_6973_7473;
 /// The number of nodes whose ids are resolved at once.
 const IDS_AT_ONCE: usize = 1 << 16;
+/// The number of sources whose most popular destinations are found at once.
+const SOURCES_AT_ONCE: usize = 1 << 12;
 
 /// The comparison of the best destinations of sources with their held-out edges, as
 /// [`TopDestinations`] finds them: among all nodes of the destination's type, without training edges.
@@ -31,16 +34,29 @@ const IDS_AT_ONCE: usize = 1 << 16;
 /// on the partitioning.
 pub(super) struct ListRanking {
     metrics: Vec<ListMetric>,
-    /// By edge type, the sources of validation edges and the sources of test edges, as ids of the dataset, ascending.
-    sources: BTreeMap<EdgeTypeId, [Vec<u32>; 2]>,
+    /// By edge type, the sources of validation edges and the sources of test edges.
+    sources: BTreeMap<EdgeTypeId, [Option<ListedSources>; 2]>,
+}
+
+/// Sources with held-out edges of a split, and all that no model changes.
+struct ListedSources {
+    /// Ids of the dataset, ascending.
+    sources: Vec<u32>,
+    /// The destinations of the held-out edges of each source.
+    held_out: Vec<Vec<u32>>,
+    known: Arc<KnownDestinations>,
+    /// By K, the metrics of the most popular destinations.
+    popularity: BTreeMap<u32, RankingMetrics>,
+    /// By K, the mean share of the destinations of a source that its list holds.
+    listed_share: BTreeMap<u32, f64>,
 }
 
 impl ListRanking {
     /// Draws the sources, if there are metrics of lists. Every rank must call this.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if nodes have no rows for all edges, and for lists that are longer than the number of
-    /// destinations; an error of a peer.
+    /// [`TrainError::Config`] if nodes have no rows for all edges, for lists that are longer than the number of destinations, and
+    /// for a metric that is the same for every model; an error of a peer.
     pub(super) fn new(
         graph: &Arc<DistGraph>,
         config: &LinkTrainingConfig,
@@ -67,10 +83,16 @@ impl ListRanking {
                     of_type.name
                 )));
             }
-            let key = combine(combine(config.training.fit.seed, STREAM), u64::from(edge_type.0));
-            let mut of_splits = [Vec::new(), Vec::new()];
+            let key = combine(STREAM, u64::from(edge_type.0));
+            let all = Arc::new(Destinations::of(graph, edge_type)?);
+            let mut of_splits = [None, None];
             for (of_split, split) in of_splits.iter_mut().zip([Split::Valid, Split::Test]) {
-                *of_split = drawn(sources_of(graph, edge_type, split, world)?, num_sources, key);
+                let of_type = drawn(sources_of(graph, edge_type, split, world)?, num_sources, key);
+                if !of_type.is_empty() {
+                    let listed = ListedSources::new(&all, of_type, split, &metrics, world)?;
+                    listed.check(&metrics, split)?;
+                    *of_split = Some(listed);
+                }
             }
             sources.insert(edge_type, of_splits);
         }
@@ -86,16 +108,17 @@ impl ListRanking {
     ) -> Result<Option<ListScores>, TrainError> {
         let mut all = ListScores::default();
         for (&edge_type, of_splits) in &self.sources {
-            let sources = &of_splits[usize::from(split == Split::Test)];
-            let of_type = self.of_type(edge_type, split, sources, scorer, world)?;
+            let Some(listed) = &of_splits[usize::from(split == Split::Test)] else { continue };
+            let of_type = self.of_type(edge_type, listed, scorer, world)?;
             add_weighted(&mut all.metrics, &of_type.metrics, of_type.sources);
             add_weighted(&mut all.popularity, &of_type.popularity, of_type.sources);
+            add_weighted(&mut all.listed_share, &of_type.listed_share, of_type.sources);
             all.sources += of_type.sources;
         }
         if all.sources == 0 {
             return Ok(None);
         }
-        for value in all.metrics.values_mut().chain(all.popularity.values_mut()) {
+        for value in all.metrics.values_mut().chain(all.popularity.values_mut()).chain(all.listed_share.values_mut()) {
             *value /= all.sources as f64;
         }
         Ok(Some(all))
@@ -105,49 +128,105 @@ impl ListRanking {
     fn of_type<B: GnnBackend>(
         &self,
         edge_type: EdgeTypeId,
-        split: Split,
-        sources: &[u32],
+        listed: &ListedSources,
         scorer: &RowScorer<'_, B>,
         world: &mut ProcessGroup,
     ) -> Result<ListScores, TrainError> {
-        let mut scores = ListScores::default();
-        if sources.is_empty() {
-            return Ok(scores);
-        }
         let &RowScorer { model, rows, device } = scorer;
         let ends = rows.ends(edge_type)?;
         let num_destinations = ends.num_nodes()[1];
-        let longest = self.metrics.iter().map(|metric| metric.depth() as usize).max().unwrap_or(1);
         let config = TopDestinationsConfig {
-            k: longest,
+            k: longest(&self.metrics),
             excluded: ExcludedEdges::Train,
             memory_bytes: LayerWiseConfig::default().memory_bytes,
         };
-        let search = TopDestinations::new(ends, Some(sources), config, world)?.compared_with(split, world)?;
-        // Metrics of one depth share the reports of the model and of the popularity, which have a flag per destination.
-        let mut reports = BTreeMap::new();
-        for metric in &self.metrics {
-            let report = RankingReport::new(metric.depth() as usize, num_destinations);
-            reports.insert(metric.depth(), [report.clone(), report]);
-        }
-        for sources in sources.chunks(search.sources_at_once()) {
+        let search = TopDestinations::of_known(ends, &listed.known, config, world)?;
+        let mut reports = reports_of(&self.metrics, num_destinations);
+        let block = search.sources_at_once();
+        for (sources, held_out) in listed.sources.chunks(block).zip(listed.held_out.chunks(block)) {
             let best = find_top_destinations(&search, model, sources, world, device)?;
-            let popular = search.popular_destinations(sources, world)?;
-            let held_out = search.held_out_destinations(sources, world)?;
-            for (&depth, [of_model, of_popularity]) in &mut reports {
-                of_model.add(&first_of(&best, depth), &held_out);
-                of_popularity.add(&first_of(&popular, depth), &held_out);
+            for (&depth, report) in &mut reports {
+                report.add(&first_of(&best, depth), held_out);
             }
         }
+        let shares = listed.listed_share.iter().map(|(depth, share)| (depth.to_string(), *share));
+        let mut scores = ListScores { listed_share: shares.collect(), ..ListScores::default() };
         for metric in &self.metrics {
-            let [of_model, of_popularity] = &reports[&metric.depth()];
-            let (Some(of_model), Some(of_popularity)) = (of_model.metrics(), of_popularity.metrics()) else { continue };
+            let depth = metric.depth();
+            let (Some(of_model), Some(of_popularity)) = (reports[&depth].metrics(), listed.popularity.get(&depth))
+            else {
+                continue;
+            };
             scores.sources = of_model.sources;
             scores.metrics.insert(metric.to_string(), metric.of(&of_model));
-            scores.popularity.insert(metric.to_string(), metric.of(&of_popularity));
+            scores.popularity.insert(metric.to_string(), metric.of(of_popularity));
         }
         Ok(scores)
     }
+}
+
+impl ListedSources {
+    /// Finds the known and the most popular destinations of some sources. Every rank must call this.
+    fn new(
+        all: &Arc<Destinations>,
+        sources: Vec<u32>,
+        split: Split,
+        metrics: &[ListMetric],
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        let num_all = all.num_all();
+        let known = KnownDestinations::find(all, Some(&sources), ExcludedEdges::Train, split, world)?;
+        let mut reports = reports_of(metrics, num_all);
+        let mut listed_share: BTreeMap<u32, f64> = reports.keys().map(|&depth| (depth, 0.0)).collect();
+        let mut held_out = Vec::with_capacity(sources.len());
+        for sources in sources.chunks(SOURCES_AT_ONCE) {
+            let popular = known.popular(longest(metrics), sources, world)?;
+            let of_block = known.held_out(sources, world)?;
+            for (&depth, report) in &mut reports {
+                report.add(&first_of(&popular, depth), &of_block);
+            }
+            for num_known in known.count(sources, world)? {
+                let num_listable = (num_all as u64).saturating_sub(num_known).max(1);
+                for (&depth, share) in &mut listed_share {
+                    *share += (f64::from(depth) / num_listable as f64).min(1.0);
+                }
+            }
+            held_out.extend(of_block);
+        }
+        listed_share.values_mut().for_each(|share| *share /= sources.len() as f64);
+        let mut popularity = BTreeMap::new();
+        for (depth, report) in reports {
+            popularity.extend(report.metrics().map(|metrics| (depth, metrics)));
+        }
+        Ok(Self { sources, held_out, known: Arc::new(known), popularity, listed_share })
+    }
+
+    /// Checks that no metric is the same for every model, since the lists of all sources hold all of their destinations.
+    fn check(&self, metrics: &[ListMetric], split: Split) -> Result<(), TrainError> {
+        let mut unordered = metrics.iter().filter(|metric| !metric.reads_order());
+        let Some(metric) = unordered.find(|metric| self.listed_share[&metric.depth()] >= 1.0) else { return Ok(()) };
+        Err(TrainError::config(format!(
+            "{metric} is the same for every model: the lists of all {} sources with {} edges hold all destinations that are no \
+             training edges: choose a smaller number, or ndcg@{depth} or map@{depth}, which read the order (`metric`)",
+            self.sources.len(),
+            split.name(),
+            depth = metric.depth()
+        )))
+    }
+}
+
+/// Makes a report for each length of lists. Metrics of one length share it.
+fn reports_of(metrics: &[ListMetric], num_destinations: usize) -> BTreeMap<u32, RankingReport> {
+    let mut reports = BTreeMap::new();
+    for metric in metrics {
+        reports.insert(metric.depth(), RankingReport::new(metric.depth() as usize, num_destinations));
+    }
+    reports
+}
+
+/// Returns the length of the longest lists.
+fn longest(metrics: &[ListMetric]) -> usize {
+    metrics.iter().map(|metric| metric.depth() as usize).max().unwrap_or(1)
 }
 
 /// Returns the metrics of lists that the settings name.

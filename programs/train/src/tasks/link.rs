@@ -35,6 +35,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The share of all destinations from which on the result says that lists are long.
+const LONG_LIST: f64 = 0.5;
+
 /// Links between nodes.
 pub(crate) const LINKS: Items =
     Items { remedy: "use --output embedding, score, top-k or relation, and leave out --explain, --edges and --graphs" };
@@ -456,7 +459,11 @@ fn lists(scores: &LinkScores) -> String {
         let popularity = number(lists.popularity.get(name).copied());
         words.push(format!("{name} {value:.4} (most popular destinations {popularity})"));
     }
-    format!("; {} over {} sources", words.join(", "), lists.sources)
+    let mut text = format!("; {} over {} sources", words.join(", "), lists.sources);
+    for (depth, share) in lists.listed_share.iter().filter(|entry| *entry.1 >= LONG_LIST) {
+        text += &format!("; lists of {depth} hold {share:.2} of the destinations, which is the recall at random");
+    }
+    text
 }
 
 /// Returns a note about edges without negatives, if there are any.
