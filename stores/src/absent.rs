@@ -90,6 +90,7 @@ uncallable! {
     url(self) -> &StoreUrl;
     has(self, name: &str) -> bool;
     is_folder(self) -> bool;
+    state(self) -> String;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

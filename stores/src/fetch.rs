@@ -80,7 +80,7 @@ impl Snapshot {
     }
 
     /// Returns a name that another state of the same URL does not have.
-    pub(crate) fn state(&self) -> String {
+    pub fn state(&self) -> String {
         let mut text = String::new();
         for (name, object) in &self.objects {
             let version = object.e_tag.clone().unwrap_or_else(|| object.last_modified.to_string());

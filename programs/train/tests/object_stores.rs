@@ -124,6 +124,26 @@ fn trainings_and_predictions_with_a_store_are_those_with_files() {
     assert_eq!(shards.count(), 2);
 }
 
+#[test]
+fn a_sweep_continues_on_the_same_objects_only() {
+    let Some(server) = S3Server::start("a_sweep_continues_on_the_same_objects_only") else { return };
+    let parts = fake_parts(1);
+    server.put_folder("parts", &parts.path);
+    let folder = Folder::new();
+    let out = folder.text("runs");
+    let parts_url = url("parts");
+    let mut words = vec!["sweep", "--out", &out, "--set", "seed=0 1", "--", "node", "--dataset-root-dir", &parts_url];
+    words.extend("--num-epochs 1 --num-neighbors 5,3 --hidden-channels 16".split(' '));
+    let cache = folder.join("cache");
+    succeeded(run(&mut train(&server, &cache, &words)));
+    let said = stderr(&succeeded(run(&mut train(&server, &cache, &words))));
+    assert_eq!(said.matches(": kept, validation").count(), 2, "{said}");
+    let meta = server.get("parts/META.json").expect("META.json");
+    server.put("parts/META.json", &[&meta[..], b"\n"].concat());
+    let error = error_of(&run(&mut train(&server, &cache, &words)));
+    assert!(error.contains("holds metrics of an earlier run"), "{error}");
+}
+
 /// The local folders of jobs on two machines do not tell of each other.
 #[test]
 fn a_job_does_not_replace_checkpoints_of_another_job_in_the_store() {

@@ -37,6 +37,11 @@ pub(crate) trait JobCommand {
         Vec::new()
     }
 
+    /// Returns true if the data comes from servers, whose contents [`JobCommand::inputs`] do not tell.
+    fn reads_servers(&self) -> bool {
+        false
+    }
+
     /// Runs a rank of the job.
     fn run(&self, rank: Rank, termination: Option<&Termination>) -> anyhow::Result<()>;
 }

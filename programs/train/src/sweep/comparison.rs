@@ -6,19 +6,25 @@ use crate::settings::given_flags::GivenFlags;
 
 /// The flags that decide about the score itself: the measure, or the nodes, edges or graphs that are measured. Runs with
 /// different values of them measure different things.
-const OF_EVALUATION: [&str; 14] = [
+const OF_EVALUATION: [&str; 20] = [
+    "avg-num-nodes",
     "dataset",
     "edge-type",
     "edge-types",
     "eval-negatives",
     "eval-sources",
+    "fake-seed",
+    "folds",
+    "folds-dir",
     "hold-out-edges",
     "label",
     "metric",
+    "num-graphs",
     "positive-class",
     "protocol",
     "rank",
     "split",
+    "split-seed",
     "target",
     "target-positive-class",
 ];
@@ -104,6 +110,8 @@ mod tests {
             ("edge_types", &["a,b", "a,c"]),
             ("hold_out_edges", &["0.1,0.1", "0.1,0.2"]),
             ("protocol", &["validation", "best-mean-epoch"]),
+            ("split_seed", &["0", "1"]),
+            ("folds", &["5", "10"]),
         ] {
             let same = format!("give all runs the same --{}", flag.replace('_', "-"));
             assert_has(check(flag, values).expect_err(flag), &[&same]);

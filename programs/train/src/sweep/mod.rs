@@ -152,6 +152,12 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         let old = reserve(dir, "metrics", |name| !continues && is_own_file(name), args.overwrite, true)?;
         reserved.insert(old).remove_files()?;
         of_sweep.open()?;
+        if continues && of_sweep.reads_servers() {
+            message!(
+                "note: the runs that are kept are not compared with the data of the servers: if it has changed, add --overwrite to run \
+                 all again"
+            );
+        }
         record = Some(of_sweep);
     }
     let mut runs = Vec::with_capacity(num_runs);

@@ -5,6 +5,7 @@ use anyhow::Context;
 use edgecut_cli::version;
 use edgecut_graph::{META_FILE, checksum};
 use edgecut_output::write_output;
+use edgecut_stores::{StoreError, StoreUrl, Stores};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -25,6 +26,7 @@ const PIECE_BYTES: u64 = 16 << 20;
 pub(super) struct SweepRecord {
     path: PathBuf,
     runs: Vec<RecordedRun>,
+    reads_servers: bool,
 }
 
 /// A run, by its number.
@@ -55,7 +57,12 @@ impl SweepRecord {
         for words in runs {
             recorded.push(RecordedRun { settings: inputs.settings_of(words), done: None });
         }
-        Self { path: dir.join(RECORD_FILE), runs: recorded }
+        Self { path: dir.join(RECORD_FILE), runs: recorded, reads_servers: inputs.reads_servers }
+    }
+
+    /// Returns true if a run reads the data of servers, which a record does not compare.
+    pub(super) fn reads_servers(&self) -> bool {
+        self.reads_servers
     }
 
     /// Returns true if the folder has the record of the same sweep.
@@ -97,7 +104,10 @@ impl SweepRecord {
 
 /// The checksums of files and folders that runs read. Each is read once.
 #[derive(Default)]
-struct Inputs(BTreeMap<PathBuf, String>);
+struct Inputs {
+    contents: BTreeMap<PathBuf, String>,
+    reads_servers: bool,
+}
 
 impl Inputs {
     /// Returns the checksum of the words of a run, of the flags that they and `--config` set, of the files that it reads, and
@@ -107,8 +117,9 @@ impl Inputs {
         if let Ok(task) = task_of(words) {
             // An object has its names in alphabetical order.
             text += &serde_json::to_value(&task).unwrap_or_default().to_string();
+            self.reads_servers |= task.args().reads_servers();
             for path in task.args().inputs() {
-                text.push_str(self.0.entry(path).or_insert_with_key(|path| content_of(path)));
+                text.push_str(self.contents.entry(path).or_insert_with_key(|path| content_of(path)));
             }
         }
         checksum(text.as_bytes())
@@ -116,8 +127,12 @@ impl Inputs {
 }
 
 /// Returns the checksum of a file, or of the data in a folder: of the description of parts, which has the checksums of all
-/// files, or of the names and contents of all files of data. It is empty for what cannot be read.
+/// files, or of the names and contents of all files of data. For a URL it is the state of the objects. It is empty for what cannot be
+/// read.
 pub(super) fn content_of(path: &Path) -> String {
+    if let Some(url) = path.to_str().and_then(|text| StoreUrl::parse(text).ok()) {
+        return state_of(&url).unwrap_or_default();
+    }
     if !path.is_dir() {
         return content_of_file(path).unwrap_or_default();
     }
@@ -133,6 +148,12 @@ pub(super) fn content_of(path: &Path) -> String {
         text += &format!("{} {}\n", file.display(), content_of(&file));
     }
     checksum(text.as_bytes())
+}
+
+/// Returns the names, sizes and versions of the objects of a URL, as a checksum.
+fn state_of(url: &StoreUrl) -> Result<String, StoreError> {
+    let mut stores = Stores::new(None, |_| {})?;
+    Ok(stores.file_or_folder(url)?.state())
 }
 
 /// Returns the checksum of the checksums of the pieces of a file.
@@ -206,5 +227,10 @@ mod tests {
         let settings = Inputs::default().settings_of(&words);
         write(&dir.path().join("data"), META_FILE, "other parts");
         assert_ne!(Inputs::default().settings_of(&words), settings);
+        let mut inputs = Inputs::default();
+        inputs.settings_of(&words);
+        assert!(!inputs.reads_servers);
+        inputs.settings_of(&["node", "--servers", "127.0.0.1:4000"].map(OsString::from));
+        assert!(inputs.reads_servers);
     }
 }

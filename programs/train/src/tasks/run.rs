@@ -72,6 +72,10 @@ impl<T: OnDevices> JobCommand for TaskArgs<T> {
         inputs
     }
 
+    fn reads_servers(&self) -> bool {
+        self.own.part().is_some_and(|part| part.server_list().is_some())
+    }
+
     fn run(&self, mut rank: Rank, termination: Option<&Termination>) -> anyhow::Result<()> {
         let device = of_rank(&self.run.device, self.run.job.stores.cache_dir.as_deref(), &mut rank)?;
         T::run_on(device, self, &rank, termination)
