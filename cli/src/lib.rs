@@ -26,6 +26,7 @@ pub use command_line::{
 pub use commands::{COMMANDS, EdgecutCommand};
 pub use config_file::{Alias, ConfigFileError, FileFlag, flags_of_file};
 pub use description::{CommandDescription, DESCRIBE};
+pub use edgecut_settings::counted;
 pub use flag_names::FlagNames;
 pub use installation::{Installation, find_on_path, is_executable};
 pub use near_argument::with_near_argument;

@@ -152,14 +152,14 @@ fn one_split_scheme_is_taken_and_of_several_one_is_chosen() {
 fn each_bad_file_is_named_with_its_line() {
     for (name, content, why) in [
         ("raw/edge.csv", "0,1\n4,0\n", "edge.csv: line 2: source node 4 is out of range: the graph has 4 nodes"),
-        ("raw/edge.csv", "0,1\n", "edge.csv: it has 1 edges, but"),
+        ("raw/edge.csv", "0,1\n", "edge.csv: it has 1 edge, but"),
         ("raw/edge.csv", "0;1\n", "edge.csv: line 1: \"0;1\" is not an edge"),
         ("raw/num-node-list.csv", "2\n2\n", "num-node-list.csv: it counts several graphs: this is OGB's graph classif"),
         ("raw/num-edge-list.csv", "2\n3\n", "num-edge-list.csv: it counts several graphs"),
         ("raw/num-node-list.csv", "0", "num-node-list.csv: the graph has no nodes"),
         ("raw/num-node-list.csv", "4294967296", "num-node-list.csv: 4294967296 nodes are more than"),
         ("raw/num-node-list.csv", "", "num-node-list.csv: it is empty"),
-        ("raw/node-feat.csv", "1,2\n1\n1,2\n1,2\n", "node-feat.csv: line 2: 1 values, but the first line has 2"),
+        ("raw/node-feat.csv", "1,2\n1\n1,2\n1,2\n", "node-feat.csv: line 2: 1 value, but the first line has 2"),
         ("raw/node-feat.csv", "1,2\n1,2\n1,nan\n1,2\n", "node-feat.csv: line 3: column 2: \"nan\" is not a finite"),
         ("raw/node-feat.csv", "1,2\n1,-Infinity\n1,1\n1,2\n", "node-feat.csv: line 2: column 2: \"-Infinity\""),
         ("raw/node-feat.csv", "1,2\nold,2\n1,1\n1,2\n", "node-feat.csv: line 2: column 1: \"old\" is not a number"),
@@ -170,7 +170,7 @@ fn each_bad_file_is_named_with_its_line() {
         ("raw/node-label.csv", "1\n1\n0.5\n1\n", "node-label.csv: line 3: \"0.5\" is not a class"),
         ("raw/edge-feat.csv", "1\n2\n", "edge-feat.csv: it has 2 rows, but there are 5 edges"),
         ("raw/edge-feat.csv", "1\n2\n3\nx\n5\n", "edge-feat.csv: line 4: column 1: \"x\" is not a number"),
-        ("raw/node_year.csv", "1999\n", "node_year.csv: it has 1 rows, but the graph has 4 nodes"),
+        ("raw/node_year.csv", "1999\n", "node_year.csv: it has 1 row, but the graph has 4 nodes"),
         ("raw/node_year.csv", "1\n2\n3\n4.5\n", "node_year.csv: line 4: \"4.5\" is not a time"),
         ("split/time/train.csv", "0\n4\n", "train.csv: line 2: node 4 is out of range"),
         ("split/time/valid.csv", "1\n0\n1\n", "valid.csv: node 1 is listed twice"),
@@ -313,7 +313,7 @@ fn task_and_metric_of_ogb_are_respected() {
     assert_eq!(notes("acc"), Vec::<String>::new());
     assert!(notes("rocauc")[0].contains("own by the area under the ROC curve: train with --metric roc-auc"));
     assert!(notes("ap")[0].contains("own by another metric than the accuracy"));
-    assert_has(read("own", ",own\nnum tasks,2\n").unwrap_err().to_string(), &["has 1 labels per node", "has 2 tasks"]);
+    assert_has(read("own", ",own\nnum tasks,2\n").unwrap_err().to_string(), &["has 1 label per node", "has 2 tasks"]);
     fs::write(folder.join("raw/node-label.csv"), "0,1\n1,1\n0,0\n1,0\n").unwrap();
     for (text, expected) in [
         (",own\nnum tasks,112\n", "raw/node-label has 2 labels per node, but OGB's dataset has 112 tasks"),

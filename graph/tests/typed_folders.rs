@@ -109,6 +109,7 @@ raw/num-node-dict.csv | author,paper\n0,3\n | type author has no nodes
 raw/triplet-type-list.csv | author,writes,book\n | line 1: there is no node type book
 raw/triplet-type-list.csv | author,writes\n | line 1: 2 fields
 master.csv | ,mag\nadd_inverse_edge,True\n | add_inverse_edge of mag in master.csv is True
+master.csv | ,mag\nnum tasks,2\n | has 1 label per node, but OGB's dataset has 2 tasks
 raw/triplet-type-list.csv | paper,cites,paper\npaper,cites,paper\n | line 2: edge type paper,cites,paper is listed twice
 raw/triplet-type-list.csv | paper,likes,paper\n | paper___likes___paper
 raw/relations/author___writes___paper/edge.csv | 0,2\n2,0\n1,2\n | source node 2 is out of range: there are 2 nodes of type author
@@ -117,9 +118,9 @@ raw/relations/author___writes___paper/num-edge-list.csv | 4\n | it has 3 edges, 
 raw/node-feat/paper/node-feat.csv | 1,2\n3,4\n | it has 2 rows, but there are 3 nodes of type paper
 split/time/author/train.csv | 2\n | node 2 is out of range: there are 2 nodes of type author
 raw/node-label/author/node-label.csv | 1\n0\n1\n | it has 3 rows, but there are 2 nodes of type author
-raw/node-feat/paper/node_year.csv | 1999\n | node_year.csv: it has 1 rows, but there are 3 nodes of type paper
+raw/node-feat/paper/node_year.csv | 1999\n | node_year.csv: it has 1 row, but there are 3 nodes of type paper
 raw/node-feat/paper/node_year.csv | 1\nlate\n3\n | node_year.csv: line 2: "late" is not a time
-raw/relations/paper___cites___paper/edge-feat.csv | 1\n2\n | edge-feat.csv: it has 2 rows, but there are 1 edges
+raw/relations/paper___cites___paper/edge-feat.csv | 1\n2\n | edge-feat.csv: it has 2 rows, but there is 1 edge
 "#;
 
 #[test]

@@ -138,7 +138,7 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
     let run = lab.run(&flags);
     assert!(run.status.success(), "{run:#?}");
     assert!(run.err.contains("10.99.0.1: part_0: copied 0 files, 0.0 MB,"), "{run:#?}");
-    assert!(run.err.contains("10.99.0.2: part_1: copied 1 files, "), "{run:#?}");
+    assert!(run.err.contains("10.99.0.2: part_1: copied 1 file, "), "{run:#?}");
     bytes[77] ^= 1;
     assert!(fs::read(&damaged).unwrap() == bytes, "it is as it was");
     let left = run_find(&lab, "*unfinished*");

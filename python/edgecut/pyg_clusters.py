@@ -24,7 +24,7 @@ class ClusterData(torch_geometric.loader.ClusterData):
 
     def _metis(self, edge_index: torch.Tensor, num_nodes: int) -> torch.Tensor:
         if self.recursive:
-            raise ValueError("`recursive=True` is not supported: METIS partitions into all clusters at once")
+            raise ValueError("`recursive=True` is not supported: leave it out, METIS makes all clusters at once")
         cluster = torch.zeros(num_nodes, dtype=torch.int64)
         with tempfile.TemporaryDirectory(prefix="edgecut-clusters-") as folder:
             dataset, parts = pathlib.Path(folder, "dataset"), pathlib.Path(folder, "parts")

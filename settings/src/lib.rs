@@ -34,6 +34,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod checks;
+mod counted;
 mod flag;
 mod flag_value;
 #[doc(hidden)]
@@ -44,6 +45,7 @@ mod settings;
 mod words;
 
 pub use checks::{at_least_1, at_least_1_long, below_1, in_range, not_negative, positive, share};
+pub use counted::counted;
 pub use flag::Flag;
 pub use flag_value::{FlagValue, Shape};
 pub use named::Named;

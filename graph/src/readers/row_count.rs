@@ -1,6 +1,7 @@
 //! Expected row counts of files and their wording in errors.
 
 use crate::GraphError;
+use edgecut_settings::counted;
 use std::fmt;
 use std::path::Path;
 
@@ -55,7 +56,7 @@ impl<'a> RowCount<'a> {
     /// An error with both numbers.
     pub(super) fn check_rows(self, path: &Path, rows: usize) -> Result<(), GraphError> {
         if rows != self.number {
-            return Err(GraphError::format(path, format!("it has {rows} rows, but {self}")));
+            return Err(GraphError::format(path, format!("it has {}, but {self}", counted(rows, "row", "rows"))));
         }
         Ok(())
     }
@@ -63,11 +64,16 @@ impl<'a> RowCount<'a> {
 
 impl fmt::Display for RowCount<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.number == 1 { "is" } else { "are" };
         match self.of {
-            Counted::Nodes => write!(f, "the graph has {} nodes", self.number),
-            Counted::NodesOfType(name) => write!(f, "there are {} nodes of type {name}", self.number),
-            Counted::Edges => write!(f, "there are {} edges", self.number),
-            Counted::HeldOutEdges(file) => write!(f, "{} has {} edges", file.display(), self.number),
+            Counted::Nodes => write!(f, "the graph has {}", counted(self.number, "node", "nodes")),
+            Counted::NodesOfType(name) => {
+                write!(f, "there {verb} {} of type {name}", counted(self.number, "node", "nodes"))
+            }
+            Counted::Edges => write!(f, "there {verb} {}", counted(self.number, "edge", "edges")),
+            Counted::HeldOutEdges(file) => {
+                write!(f, "{} has {}", file.display(), counted(self.number, "edge", "edges"))
+            }
         }
     }
 }

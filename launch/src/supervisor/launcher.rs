@@ -16,7 +16,7 @@ use crate::timeouts::{
     NODE_RETURN_TIMEOUT, RESTART_CHECK_TIMEOUT,
 };
 use anyhow::{Context, bail};
-use edgecut_cli::{PrintError, find_on_path, is_url, message, result, with_near_argument};
+use edgecut_cli::{PrintError, counted, find_on_path, is_url, message, result, with_near_argument};
 use edgecut_cluster::on_interrupt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -250,10 +250,10 @@ impl Launcher {
             let done = copy_parts(target, agent_name, &copy)?;
             let names: Vec<String> = parts.iter().map(|part| format!("part_{part}")).collect();
             let line = format!(
-                "{}: {}: copied {} files, {:.1} MB, in {:.1} s; {} were up to date",
+                "{}: {}: copied {}, {:.1} MB, in {:.1} s; {} were up to date",
                 target.host,
                 names.join(", "),
-                done.files,
+                counted(done.files, "file", "files"),
                 done.bytes as f64 / 1e6,
                 done.seconds,
                 done.there_already

@@ -1,6 +1,7 @@
 //! The results on standard output.
 
 use anyhow::Context;
+use edgecut_cli::counted;
 use edgecut_graph::{EdgeTypeMeta, HotnessRule, Meta, NodeTypeMeta, OverlapPolicy, Provenance, Report, TimeUnit};
 use edgecut_partition::Balances;
 use edgecut_tables::DroppedRows;
@@ -99,7 +100,7 @@ impl<'a> Described<'a> {
             "given" => "an assignment that was given".to_owned(),
             method => format!("{method}{recursive}, seed {}, balance {}", made.seed, made.balance.join(",")),
         };
-        let mut text = format!("{} in {} parts by {method}\n", self.dataset, self.num_parts);
+        let mut text = format!("{} in {} by {method}\n", self.dataset, counted(self.num_parts, "part", "parts"));
         let mut line = |cells: [String; 5]| {
             let [part, nodes, edges, train, halo] = cells;
             // Writing to a string does not fail.

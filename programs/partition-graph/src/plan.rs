@@ -1,5 +1,6 @@
 //! The text of `--plan`.
 
+use edgecut_cli::counted;
 use edgecut_graph::shown_bytes;
 use edgecut_partition::Plan;
 use std::fmt::Write as _;
@@ -7,8 +8,11 @@ use std::fmt::Write as _;
 /// Formats a plan: a line per phase, the disk space, and the memory of a training process.
 pub(crate) fn table(plan: &Plan) -> String {
     let mut text = format!(
-        "{} nodes, up to {} stored edges, in {} parts by {}\n",
-        plan.num_nodes, plan.num_edges, plan.num_parts, plan.method
+        "{} nodes, up to {} stored edges, in {} by {}\n",
+        plan.num_nodes,
+        plan.num_edges,
+        counted(plan.num_parts, "part", "parts"),
+        plan.method
     );
     if plan.instead.is_some() {
         let _ = writeln!(text, "METIS does not fit into --memory-limit, so {} takes its place", plan.method);

@@ -1,6 +1,7 @@
 //! The HTML report of a partitioned graph.
 
 use anyhow::Context;
+use edgecut_cli::counted;
 use edgecut_graph::{Meta, PartMeta};
 use edgecut_output::write_output;
 use edgecut_partition::{Balances, cut_matrix};
@@ -22,7 +23,7 @@ const QUANTITIES: [Quantity; 4] = [
 
 /// Writes the report of the parts in `dir` to `out`, the file of `--report`.
 pub(crate) fn write_report(dir: &Path, meta: &Meta, out: &Path) -> anyhow::Result<()> {
-    let mut page = Page::new(&format!("{} in {} parts", meta.dataset, meta.num_parts));
+    let mut page = Page::new(&format!("{} in {}", meta.dataset, counted(meta.num_parts, "part", "parts")));
     page.section("Result", &results(meta));
     page.charts("Balance", &balance(meta));
     if meta.report.parts.len() <= MOST_PARTS {

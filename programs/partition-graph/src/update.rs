@@ -8,6 +8,7 @@ use crate::terminal::Terminal;
 use crate::urls::upload_if_url;
 use crate::{interrupt, note, warn};
 use anyhow::Context;
+use edgecut_cli::counted;
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::{
     DiskPartId, EdgeTypeId, Meta, NodeTypeId, Part, PartNodes, Split, TRANSFORMS_FILE, TimeUnit, Workspace,
@@ -244,9 +245,10 @@ fn missing_edges(
         removed.iter().find(|removed| removed.edge_type.join("__") == edge_type && removed.pairs.contains(&pair));
     let at = of_pair.map_or("removed_edges", |removed| &removed.at);
     format!(
-        "{}: {at}: {number} edges do not exist, such as {edge_type} from {} to {}: correct the table, or skip such edges with \
+        "{}: {at}: {} not exist, such as {edge_type} from {} to {}: correct the table, or skip such edges with \
          --on-bad-rows drop",
         conf.display(),
+        counted(number, "edge does", "edges do"),
         ids[0].ids().show(pair[0]),
         ids[1].ids().show(pair[1])
     )

@@ -72,7 +72,7 @@ fn the_earliest_nodes_train() {
     folder.write("n.csv", table.replace("\n3,1,2020-01-22,", "\n3,1,,"));
     assert_has(folder.fails(&[]), &["n.csv: row 4: column day: it is missing"]);
     let (made, stderr) = folder.made("dropped", &["--on-bad-rows", "drop"]);
-    assert!(stderr.contains("dropped 1 rows of nodes[0] with no value for the split (1.0 % of 100)"), "{stderr}");
+    assert!(stderr.contains("dropped 1 row of nodes[0] with no value for the split (1.0 % of 100)"), "{stderr}");
     assert!(stderr.contains("dropped 2 rows of edges[0] with an end that was dropped (2.0 % of 100)"), "{stderr}");
     assert_eq!(made["edge_types"][0]["num_edges"], 98);
 }
@@ -154,7 +154,7 @@ fn rows_without_a_label_need_no_time_of_a_split() {
     folder.write("n.csv", table.replace("\n8,0,2020-01-27,", "\n8,0,soon,"));
     assert_has(folder.fails(&[]), &["n.csv: row 9: column day: \"soon\" is not a whole number, or a date"]);
     let (_, stderr) = folder.made("dropped", &["--on-bad-rows", "drop"]);
-    assert!(stderr.contains("dropped 1 rows of nodes[0] with no value for the split"), "{stderr}");
+    assert!(stderr.contains("dropped 1 row of nodes[0] with no value for the split"), "{stderr}");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn labeled_edges_are_split_by_time() {
     write_edge_conf(&folder, "e.csv", &json!({"split_by": "day"}));
     assert_has(folder.fails(&[]), &["e.csv: row 4: column day: it is missing"]);
     let (made, stderr) = folder.made("dropped", &["--on-bad-rows", "drop"]);
-    assert!(stderr.contains("dropped 1 rows of edges[0] with no value for the split"), "{stderr}");
+    assert!(stderr.contains("dropped 1 row of edges[0] with no value for the split"), "{stderr}");
     assert_eq!(made["edge_types"][0]["labels"], json!({"num_classes": 2, "split_sizes": [47, 15, 15]}));
 }
 

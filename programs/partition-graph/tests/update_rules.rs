@@ -64,7 +64,7 @@ fn tables_that_do_not_fit_the_parts_are_errors() {
         ("there is no n with the id q", &|conf| {
             conf["removed_nodes"] = json!([{"node_type": "n", "files": "unknown.csv", "node_id_col": "id"}]);
         }),
-        ("removed_edges[0]: 1 edges do not exist, such as n__to__n from b to a", &|conf| {
+        ("removed_edges[0]: 1 edge does not exist, such as n__to__n from b to a", &|conf| {
             conf["removed_edges"] = json!([{"relation": ["n", "to", "n"], "files": "pairs.csv", "source_id_col": "s",
                                             "dest_id_col": "d"}]);
         }),
@@ -413,7 +413,7 @@ fn a_missing_undirected_edge_counts_once_and_names_its_table() {
     folder.write("gone.csv", "s,d\nd,c\nd,a\n");
     let removed = json!({"removed_edges": [{"relation": ["n", "to", "n"], "files": "gone.csv", "source_id_col": "s",
                                             "dest_id_col": "d"}]});
-    assert_has(fails(&folder, &removed), &["removed_edges[0]: 1 edges do not exist, such as n__to__n from d to a"]);
+    assert_has(fails(&folder, &removed), &["removed_edges[0]: 1 edge does not exist, such as n__to__n from d to a"]);
     let results = updated(&folder, "parts", "new.json", &["--on-bad-rows", "drop"]);
     assert_eq!((&results["missing_edges"], &results["edges"][0]["removed"]), (&json!(1), &json!(2)));
 }

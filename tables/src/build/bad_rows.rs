@@ -2,6 +2,7 @@
 
 use crate::table::Batch;
 use crate::{OnBadRows, TableError};
+use edgecut_settings::counted;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -112,7 +113,7 @@ impl DropCounts {
 impl fmt::Display for DroppedRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, reason, rows, table_rows, first } = self;
-        write!(f, "dropped {rows} rows of {table} with {reason}")?;
+        write!(f, "dropped {} of {table} with {reason}", counted(*rows, "row", "rows"))?;
         if let Some(of) = table_rows {
             write!(f, " ({:.1} % of {of})", *rows as f64 / *of as f64 * 100.0)?;
         }

@@ -1,6 +1,7 @@
 //! The result of starting from a saved model.
 
 use super::new_embeddings::MatchedRows;
+use edgecut_settings::counted;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -133,10 +134,6 @@ impl FreshTable {
             ),
         }
     }
-}
-
-fn counted(count: usize, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 /// Joins words with commas, up to [`MAX_NAMES`] of them.

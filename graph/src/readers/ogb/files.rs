@@ -8,6 +8,7 @@ use crate::readers::splits::{checked_split, count_classes};
 use crate::readers::text::{
     find_csv, first_line, read_counts, read_ids, read_labels, read_rows, read_rows_with_gaps, read_times, require_csv,
 };
+use edgecut_settings::counted;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
@@ -56,7 +57,8 @@ pub(super) fn check_num_edges(
     count_file: &Path,
 ) -> Result<(), GraphError> {
     if expected.number != found {
-        let why = format!("it has {found} edges, but {} says {}", count_file.display(), expected.number);
+        let edges = counted(found, "edge", "edges");
+        let why = format!("it has {edges}, but {} says {}", count_file.display(), expected.number);
         return Err(GraphError::format(edge_file, why));
     }
     Ok(())
@@ -75,6 +77,16 @@ pub(super) struct Labels {
     pub(super) labels: Option<Buffer<i64>>,
     pub(super) num_classes: usize,
     pub(super) targets: Option<Targets>,
+}
+
+impl Labels {
+    /// Returns the number of labels per node, if there are any.
+    pub(super) fn per_node(&self) -> Option<usize> {
+        match &self.targets {
+            Some(targets) => Some(targets.dim),
+            None => self.labels.as_ref().map(|_| 1),
+        }
+    }
 }
 
 /// Reads a class per node, or several labels per node if the first line has several columns.

@@ -35,10 +35,11 @@ pub(in crate::readers) const TRIPLETS: &str = "triplet-type-list";
 /// `split/` has a single scheme, `split` may be `None`. Types and edges keep the order of their files.
 ///
 /// # Errors
-/// As [`read_ogb`](super::read_ogb), and for duplicate node types or triplets, triplets with an unknown type, and a
+/// As [`read_ogb`](super::read_ogb), also for the number of labels of each type, and for duplicate node types or triplets, triplets with an unknown type, and a
 /// `master.csv` whose `add_inverse_edge` is true.
 pub fn read_ogb_hetero(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
-    if OgbProperties::find(name, folder)?.adds_inverse_edges {
+    let properties = OgbProperties::find(name, folder)?;
+    if properties.adds_inverse_edges {
         let why = format!(
             "add_inverse_edge of {name} in master.csv is True, which is not read for heterogeneous graphs; set it to False \
              and use --add-reverse-edges"
@@ -52,7 +53,13 @@ pub fn read_ogb_hetero(name: &str, folder: &Path, split: Option<&str>) -> Result
     std::thread::scope(|scope| {
         // Files are decompressed concurrently.
         let nodes = scope.spawn(|| {
-            let read = |at: usize| node_type(&raw, scheme.as_deref(), &counts[at].0, counts[at].1);
+            let read = |at: usize| {
+                let nodes = RowCount::nodes_of_type(counts[at].1, &counts[at].0);
+                let place = format!("node-label/{}", counts[at].0);
+                let labels = read_node_labels(&raw.join(&place), nodes)?;
+                properties.check_num_labels(folder, &place, &labels)?;
+                node_type(&raw, scheme.as_deref(), &counts[at].0, labels, nodes)
+            };
             parallel::try_collect(counts.len(), &read)
         });
         let edges = parallel::try_collect(triplets.len(), &|at| edge_type(&raw, &counts, &triplets[at]));
@@ -113,15 +120,20 @@ fn triplets(raw: &Path, types: &[(String, usize)]) -> Result<Vec<Triplet>, Graph
     Ok(triplets)
 }
 
-fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) -> Result<NodeData, GraphError> {
-    let nodes = RowCount::nodes_of_type(num_nodes, name);
-    let Labels { labels, num_classes, targets } = read_node_labels(&raw.join("node-label").join(name), nodes)?;
+fn node_type(
+    raw: &Path,
+    scheme: Option<&Path>,
+    name: &str,
+    labels: Labels,
+    nodes: RowCount,
+) -> Result<NodeData, GraphError> {
+    let Labels { labels, num_classes, targets } = labels;
     let feature_dir = raw.join("node-feat").join(name);
     let splits = scheme.map(|scheme| scheme.join(name)).filter(|dir| dir.is_dir());
     let splits = splits.map(|dir| read_splits(&dir, nodes)).transpose()?;
     let mut data = NodeData {
         name: name.into(),
-        num_nodes,
+        num_nodes: nodes.number,
         features: read_features(&feature_dir, "node-feat", nodes)?,
         num_classes,
         labels,

@@ -53,11 +53,9 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
         let EdgeEnds { src, dst } = read_edges(&edge_file, nodes, nodes)?;
         check_num_edges(&edge_file, src.len(), edges, &count_file)?;
 
-        let Labels { labels, num_classes, targets } = join(labels)?;
-        let of_classes = labels.as_ref().map(|_| 1);
-        if let Some(num_labels) = targets.as_ref().map(|targets| targets.dim).or(of_classes) {
-            properties.check_num_labels(folder, num_labels)?;
-        }
+        let labels = join(labels)?;
+        properties.check_num_labels(folder, "node-label", &labels)?;
+        let Labels { labels, num_classes, targets } = labels;
         let mut node_data = NodeData {
             name: DEFAULT_NODE_TYPE.into(),
             num_nodes: nodes.number,

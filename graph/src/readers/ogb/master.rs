@@ -1,7 +1,9 @@
 //! Properties of OGB datasets that are not in their files.
 
+use super::files::Labels;
 use crate::GraphError;
 use crate::readers::text::{find_csv, read_fields};
+use edgecut_settings::counted;
 use std::path::{Path, PathBuf};
 
 /// The datasets that OGB's package describes in its `master.csv`.
@@ -103,21 +105,21 @@ impl OgbProperties {
         Ok(found)
     }
 
-    /// Compares the number of labels per node in the files of `folder` with the number that OGB gives, if it is known.
+    /// Compares the number of labels per node in `raw/PLACE` of `folder` with the number that OGB gives, if both are known.
     ///
     /// # Errors
     /// Both numbers, if they differ.
-    pub(super) fn check_num_labels(&self, folder: &Path, found: usize) -> Result<(), GraphError> {
-        match self.num_tasks {
-            Some(expected) if expected != found => {
-                let why = format!(
-                    "raw/node-label has {found} labels per node, but OGB's dataset has {expected} tasks: download it again, \
-                     or correct `{NUM_TASKS}` in master.csv"
-                );
-                Err(GraphError::format(folder, why))
-            }
-            _ => Ok(()),
+    pub(super) fn check_num_labels(&self, folder: &Path, place: &str, labels: &Labels) -> Result<(), GraphError> {
+        let (Some(expected), Some(found)) = (self.num_tasks, labels.per_node()) else { return Ok(()) };
+        if expected == found {
+            return Ok(());
         }
+        let why = format!(
+            "raw/{place} has {} per node, but OGB's dataset has {}: download it again, or correct `{NUM_TASKS}` in master.csv",
+            counted(found, "label", "labels"),
+            counted(expected, "task", "tasks")
+        );
+        Err(GraphError::format(folder, why))
     }
 
     /// Returns a note on the metric by which OGB compares models of the dataset, if it is not the accuracy.

@@ -4,6 +4,7 @@ use super::blocks::{BadLine, BlockParser, after_line, line_at, parse_file};
 use super::lines::concat;
 use super::numbers::{finite_f32, short_decimal};
 use crate::GraphError;
+use edgecut_settings::counted;
 use std::path::Path;
 
 /// Reads a row of numbers per line. Blank lines are skipped. Returns the values, row-major, and the number of columns,
@@ -64,7 +65,7 @@ impl RowParser<'_> {
     /// Returns the error for a row of the wrong length.
     fn ragged(&self, line: &[u8]) -> String {
         let found = line.iter().filter(|&&b| b == b',').count() + 1;
-        format!("{found} values, but the first line has {}", self.columns)
+        format!("{}, but the first line has {}", counted(found, "value", "values"), self.columns)
     }
 }
 
@@ -141,7 +142,7 @@ mod tests {
     fn bad_rows_are_named_by_line_and_column() {
         for (text, why) in [
             ("1,2\n3,4,5\n", "line 2: 3 values, but the first line has 2"),
-            ("1,2\n\n3\n", "line 3: 1 values, but the first line has 2"),
+            ("1,2\n\n3\n", "line 3: 1 value, but the first line has 2"),
             ("1,2\n3,nan\n", "line 2: column 2: \"nan\" is not a finite"),
             ("1,inf\n", "line 1: column 2: \"inf\" is not a finite"),
             ("1,2\nx,2\n", "line 2: column 1: \"x\" is not a number"),

@@ -9,7 +9,7 @@ use crate::job::table_ids::IdMapFiles;
 use crate::job::{self, Job, num_network_threads, num_workers};
 use crate::settings::flag_names::with_flags;
 use anyhow::Context;
-use edgecut_cli::message;
+use edgecut_cli::{counted, message};
 use edgecut_cluster::{Cluster, PartLayout, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, convert_features, share_dataset, temporary_folder_in_memory};
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings};
@@ -102,19 +102,18 @@ fn description(graph: &DistGraph, elapsed: Duration) -> String {
     let num_nodes: usize = meta.node_types.iter().map(|nodes| nodes.book.num_nodes()).sum();
     let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
     let place = if graph.is_client() {
-        format!("on {} servers", graph.num_holders())
+        format!("on {}", counted(graph.num_holders(), "server", "servers"))
     } else {
-        let num_parts = meta.num_parts;
-        format!("in {num_parts} {}", if num_parts == 1 { "part" } else { "parts" })
+        format!("in {}", counted(meta.num_parts, "part", "parts"))
     };
     let world_size = cluster.world_size();
     let num_machines = world_size.div_ceil(cluster.local_world_size().max(1));
     format!(
-        "{}: {num_nodes} nodes and {num_edges} edges {place}, opened in {:.2} s; {world_size} {} on {num_machines} {}",
+        "{}: {num_nodes} nodes and {num_edges} edges {place}, opened in {:.2} s; {} on {}",
         meta.dataset,
         elapsed.as_secs_f64(),
-        if world_size == 1 { "process" } else { "processes" },
-        if num_machines == 1 { "machine" } else { "machines" },
+        counted(world_size, "process", "processes"),
+        counted(num_machines, "machine", "machines"),
     )
 }
 

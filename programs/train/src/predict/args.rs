@@ -37,7 +37,7 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_enum, value_name = "prediction|class|probability|logit|embedding|score|top-k|table|relation", default_value_t = Rows::Prediction, help_heading = "Prediction")]
     pub(crate) output: Rows,
     /// Nodes to write: all, train, valid, test, or a CSV, Parquet or .npy file of ids of the tables, or of row numbers of
-    /// other graphs
+    /// other graphs: the only column, or of several columns the one named id (node_id with --row-numbers)
     #[arg(long, value_name = "all|train|valid|test|FILE", default_value = "all", help_heading = "Prediction")]
     pub(crate) nodes: String,
     #[command(flatten, next_help_heading = "Prediction")]

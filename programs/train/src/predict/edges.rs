@@ -16,6 +16,7 @@ use crate::job::process_role::Rank;
 use crate::tasks::edge::{EDGES, ForEdges};
 use anyhow::{Context, bail};
 use clap::Args;
+use edgecut_cli::counted;
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{NodeTypeId, Split};
@@ -129,7 +130,11 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
         file.commit()?;
         // All files are complete, or the job fails.
         job.world.barrier()?;
-        Ok(Done::new(format!("predictions for {edges} edges"), json!({ "edges": edges }), Some(start.elapsed())))
+        Ok(Done::new(
+            format!("predictions for {}", counted(edges, "edge", "edges")),
+            json!({ "edges": edges }),
+            Some(start.elapsed()),
+        ))
     })
 }
 

@@ -18,6 +18,7 @@ use crate::run_page::percent;
 use crate::tasks::graph::{ForGraphs, GRAPHS, load};
 use anyhow::Context;
 use clap::Args;
+use edgecut_cli::counted;
 use edgecut_cluster::{Cluster, ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{Fanout, SamplerConfig, share_graphs};
 use edgecut_graph::small_graphs::GraphSource;
@@ -174,7 +175,11 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
         world.all_reduce(&mut right, ReduceOp::Sum)?;
         let acc = is_classified.then(|| right[0] as f64 / num_graphs as f64);
         let result = GraphsResult { graphs: num_graphs, acc };
-        let mut done = Done::new(format!("predictions for {num_graphs} graphs"), result, Some(start.elapsed()));
+        let mut done = Done::new(
+            format!("predictions for {}", counted(num_graphs, "graph", "graphs")),
+            result,
+            Some(start.elapsed()),
+        );
         if acc.is_some() {
             done.lines.push(format!("accuracy: {}", percent(acc)));
         }

@@ -18,6 +18,7 @@ use crate::job::process_role::Rank;
 use crate::saved_model::{Predictor, positions};
 use crate::tasks::node::{ForNodes, NODES, TargetOutputs};
 use anyhow::{Context, bail};
+use edgecut_cli::counted;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistRows, NodeFields};
 use edgecut_graph::{Meta, NodeTypeId, Split};
@@ -558,8 +559,9 @@ fn done(written: Vec<Written>, time: Duration) -> Done<PredictResult> {
 
 /// Returns the number of nodes of a target.
 fn count_of(written: &Written) -> String {
+    let nodes = counted(written.nodes, "node", "nodes");
     match &written.target {
-        Some(target) => format!("{} nodes ({target})", written.nodes),
-        None => format!("{} nodes", written.nodes),
+        Some(target) => format!("{nodes} ({target})"),
+        None => nodes,
     }
 }

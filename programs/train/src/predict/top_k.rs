@@ -17,6 +17,7 @@ use crate::node_ids::{IdFileForm, NodeIdFile};
 use crate::tasks::link::LINKS;
 use anyhow::{Context, ensure};
 use clap::Args;
+use edgecut_cli::counted;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{
     ExcludedEdges, RankingMetrics, RankingReport, ScoredNode, TopDestinations, TopDestinationsConfig,
@@ -140,7 +141,9 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
         let time = start.elapsed();
         let [test, popularity] = reports.map(|report| report.metrics());
         let result = TopKResult { sources: num_sources, top_k, test, popularity };
-        let mut done = Done::new(format!("{top_k} destinations for {num_sources} sources"), result, Some(time));
+        let destinations = counted(top_k, "destination", "destinations");
+        let what = format!("{destinations} for {}", counted(num_sources, "source", "sources"));
+        let mut done = Done::new(what, result, Some(time));
         for (name, metrics) in [("test edges", test), ("the most popular destinations", popularity)] {
             let Some(RankingMetrics { sources, recall, ndcg, map, hit_rate, coverage }) = metrics else { continue };
             done.lines.push(format!(

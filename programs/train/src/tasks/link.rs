@@ -16,7 +16,7 @@ use crate::tasks::part_flags::PartFlags;
 use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskProgram, TaskRun};
 use anyhow::bail;
 use clap::Args;
-use edgecut_cli::{message, result};
+use edgecut_cli::{counted, message, result};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::NegativePairs;
 use edgecut_dist_sampler::DistGraph;
@@ -440,12 +440,12 @@ fn words(scores: &LinkScores) -> String {
     let precision = scores.average_precision.map(|share| format!(", average precision {share:.4}")).unwrap_or_default();
     let hits: String = scores.hits_at.iter().map(|(depth, share)| format!(", @{depth} {share:.4}")).collect();
     format!(
-        "MRR {}, hits@1 {}, @3 {}, @10 {}{hits}{auc}{precision} over {} edges{}{}",
+        "MRR {}, hits@1 {}, @3 {}, @10 {}{hits}{auc}{precision} over {}{}{}",
         number(scores.mrr),
         number(scores.hits_at_1),
         number(scores.hits_at_3),
         number(scores.hits_at_10),
-        scores.edges,
+        counted(scores.edges, "edge", "edges"),
         left_out(scores.left_out),
         lists(scores)
     )
@@ -459,7 +459,7 @@ fn lists(scores: &LinkScores) -> String {
         let popularity = number(lists.popularity.get(name).copied());
         words.push(format!("{name} {value:.4} (most popular destinations {popularity})"));
     }
-    let mut text = format!("; {} over {} sources", words.join(", "), lists.sources);
+    let mut text = format!("; {} over {}", words.join(", "), counted(lists.sources, "source", "sources"));
     for (depth, share) in lists.listed_share.iter().filter(|entry| *entry.1 >= LONG_LIST) {
         text += &format!("; lists of {depth} hold {share:.2} of the destinations, which is the recall at random");
     }
