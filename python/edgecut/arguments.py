@@ -146,28 +146,48 @@ def integers(values: Any, name: str) -> np.ndarray:
     return np.ascontiguousarray(vector, np.int64)
 
 
-def reverse_pairs(
-    given: Any, edge_types: Sequence[Any], whole: Callable[[tuple[str, ...]], tuple[str, ...]]
-) -> list[tuple[int, int]]:
-    """Return the numbers of pairs of edge types in the argument `reverse_types`.
+def whole_edge_type(name: tuple[str, ...], edge_types: Sequence[Any], argument: str) -> tuple[str, ...]:
+    """Return the name of an edge type with its relation. As in PyG, two names stand for the only edge type between them.
 
-    `whole` completes the name of an edge type.
+    Names without such a type are returned as they are. A graph without types has the edge type None.
     """
+    found = [key for key in edge_types if key is not None and (key[0], key[-1]) == name]
+    if len(found) > 1:
+        raise ValueError(
+            f"`{argument}`: {len(found)} edge types are from {name[0]!r} to {name[-1]!r}: name one of {', '.join(map(str, found))}"
+        )
+    return found[0] if found else name
+
+
+def reverse_pairs(given: Any, edge_types: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return the numbers of pairs of edge types in the argument `reverse_types`."""
     known = ", ".join(str(name) for name in edge_types if name is not None)
     pairs = []
     for pair in given.items() if isinstance(given, Mapping) else given:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(map(_is_edge_type, pair)):
-            raise ValueError(f"`reverse_types` has {_shown(pair)}: give pairs of edge types, each of them source, relation and destination")
-        names = [whole(tuple(name)) for name in pair]
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(name, str) or _is_edge_type(name) for name in pair):
+            names = "each of them source, relation and destination, or a text"
+            raise ValueError(f"`reverse_types` has {_shown(pair)}: give pairs of edge types, {names}")
+        names = [_named_edge_type(name, edge_types) for name in pair]
         for name in names:
             if name not in edge_types:
                 others = f", only {known}" if known else ", since the graph has no types"
-                raise ValueError(f"`reverse_types`: there is no edge type {name}{others}")
+                raise ValueError(f"`reverse_types`: there is no edge type {name!r}{others}")
         one, other = names
         if (one[0], one[-1]) != (other[-1], other[0]):
             raise ValueError(f"`reverse_types`: {one} and {other} do not join the same node types in opposite directions")
         pairs.append((edge_types.index(one), edge_types.index(other)))
     return pairs
+
+
+def _named_edge_type(name: Any, edge_types: Sequence[Any]) -> Any:
+    """Return the edge type with a name: two or three names, or a text as in models: `author__writes__paper` or a relation."""
+    if not isinstance(name, str):
+        return whole_edge_type(tuple(name), edge_types, "reverse_types")
+    typed = [key for key in edge_types if key is not None]
+    found = [key for key in typed if "__".join(key) == name] or [key for key in typed if key[1] == name]
+    if len(found) > 1:
+        raise ValueError(f"`reverse_types`: several edge types have the relation {name!r}: name one of {', '.join(map(str, found))}")
+    return found[0] if found else name
 
 
 def _is_edge_type(name: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import array, checked, integers, reverse_pairs
-from .loader import SPLITS, Loader, by_type, is_edge_type, refuse_texts, whole_edge_type
+from .loader import SPLITS, Loader, by_type, is_edge_type, known_edge_type, refuse_texts
 from .store import Store
 
 __all__ = ["LinkNeighborLoader"]
@@ -52,7 +52,8 @@ class LinkNeighborLoader(Loader):
         Reverses are edges of the same type, edges of the type ``rev_X`` for a type ``X``, and edges of the types in
         ``reverse_types``. With disjoint neighborhoods, an edge is excluded from its own neighborhood only.
     reverse_types : list of pairs of edge types, optional
-        Edge types that are each other's reverse, besides those that their names and ``partition-graph --reverse-types`` tell.
+        Edge types that are each other's reverse, besides those that their names and ``partition-graph --reverse-types`` tell. An edge
+        type is a tuple, or a text as in ``model.config["reverse_types"]`` of a model for edges.
         If it is not given, a warning names types that seem to hold reverses: they have the reverses of at least half of up to
         1000 edges.
 
@@ -155,7 +156,7 @@ class LinkNeighborLoader(Loader):
                 "edge_label": None if self._labels is None else _digest(self._labels),
                 "num_negatives": self._amount,
                 "exclude_seed_edges": exclude_seed_edges is not False,
-                "reverse_types": None if reverse_types is None else self._pairs(data, reverse_types),
+                "reverse_types": None if reverse_types is None else reverse_pairs(reverse_types, [t.name for t in data.edge_types]),
             },
         }
         self._edge_type = data.edge_types[edge_type].name
@@ -163,11 +164,6 @@ class LinkNeighborLoader(Loader):
         self._start(data, settings, locals())
         for warning in self._loader.warnings():
             warnings.warn(warning, stacklevel=3)
-
-    @staticmethod
-    def _pairs(data: Store, given: Any) -> list[tuple[int, int]]:
-        names = [t.name for t in data.edge_types]
-        return reverse_pairs(given, names, lambda name: whole_edge_type(data, name, "reverse_types"))
 
     def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
         src, dst, negatives = arrays["src"], arrays["dst"], arrays["negatives"]
@@ -216,7 +212,7 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
     elif isinstance(edges, tuple) and len(edges) == 2 and is_edge_type(edges[0]):
         edge_type, edges = edges
     if edge_type is not None:
-        edge_type = whole_edge_type(data, edge_type, "edge_label_index")
+        edge_type = known_edge_type(data, edge_type, "edge_label_index")
     if edge_type is None and len(names) > 1:
         raise ValueError(f"`edge_label_index` must name one of the edge types {', '.join(map(str, names))}")
     if edge_type is not None and edge_type not in names:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _edgecut, distributed
-from .arguments import array, check_output, checked, integers, refuse_unknown, whole_number
+from .arguments import array, check_output, checked, integers, refuse_unknown, whole_edge_type, whole_number
 from .edge_ids import EdgeIds
 from .epochs import EpochLoader
 from .store import Store
@@ -371,7 +371,7 @@ def _edge_type_name(data: Store, key: Any) -> str:
         return key
     if not is_edge_type(key):
         raise TypeError(f"`num_neighbors`: the key {key!r} is neither a relation nor a triple of source, relation and destination")
-    return "__".join(whole_edge_type(data, key, "num_neighbors"))
+    return "__".join(known_edge_type(data, key, "num_neighbors"))
 
 
 def is_edge_type(key: Any) -> bool:
@@ -379,17 +379,15 @@ def is_edge_type(key: Any) -> bool:
     return isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(name, str) for name in key)
 
 
-def whole_edge_type(data: Store, key: tuple[str, ...], argument: str) -> tuple[str, ...]:
-    """Return the name of an edge type with its relation. As in PyG, two names stand for the only edge type between them."""
-    if len(key) == 3:
-        return key
-    found = [t.name for t in data.edge_types if (t.name[0], t.name[2]) == key]
-    if len(found) != 1:
-        names = ", ".join(str(t.name) for t in data.edge_types)
-        number = f"{len(found)} edge types are" if found else "no edge type is"
-        split = f", as in ({data.edge_types[0].name}, {key[1]!r})" if key[1] in SPLITS else ""
-        raise ValueError(f"`{argument}`: {number} from {key[0]!r} to {key[1]!r}: name one of {names}{split}")
-    return found[0]
+def known_edge_type(data: Store, key: tuple[str, ...], argument: str) -> tuple[str, ...]:
+    """Return the name of an edge type with its relation, and reject two names without an edge type between them."""
+    edge_types = [t.name for t in data.edge_types]
+    name = whole_edge_type(key, edge_types, argument)
+    if len(name) == 2:
+        split = f", as in ({edge_types[0]}, {key[1]!r})" if key[1] in SPLITS else ""
+        names = ", ".join(map(str, edge_types))
+        raise ValueError(f"`{argument}`: no edge type is from {key[0]!r} to {key[1]!r}: name one of {names}{split}")
+    return name
 
 
 def _converter(output: str | None) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from . import arguments
 from .pyg_data import PygGraph, integers
 
-__all__ = ["check_length", "edges_to_predict", "ids_of", "input_nodes", "labels", "whole_edge_type"]
+__all__ = ["check_length", "edges_to_predict", "ids_of", "input_nodes", "labels"]
 
 
 def input_nodes(graph: PygGraph, given: Any, input_id: Any = None, argument: str = "input_nodes") -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _with_edge_type(graph: PygGraph, given: Any) -> tuple[tuple[str, ...], Any]:
     if isinstance(given, (tuple, list)) and len(given) == 2 and isinstance(given[0], (tuple, list)):
         name, edges = given
     if isinstance(name, (tuple, list)) and all(isinstance(part, str) for part in name):
-        name = whole_edge_type(graph, tuple(name), "edge_label_index")
+        name = arguments.whole_edge_type(tuple(name), graph.edge_types, "edge_label_index")
         if len(name) == 2:
             # As in PyG, a new type between two node types.
             name = (name[0], "to", name[1])
@@ -93,15 +93,6 @@ def _with_edge_type(graph: PygGraph, given: Any) -> tuple[tuple[str, ...], Any]:
         if name in graph.edge_types or (edges is not None and has_ends):
             return name, edges
     raise ValueError(f"`edge_label_index` names none of the types {', '.join(map(str, graph.edge_types))}")
-
-
-def whole_edge_type(graph: PygGraph, name: tuple[str, ...], argument: str) -> tuple[str, ...]:
-    """Return the name of an edge type with its relation. As in PyG, two names stand for the only edge type between them."""
-    # A graph without types has the edge type None.
-    found = [key for key in graph.edge_types if key is not None and (key[0], key[-1]) == name]
-    if len(found) > 1:
-        raise ValueError(f"`{argument}`: {name} stands for several edge types: name one of {', '.join(map(str, found))}")
-    return found[0] if found else name
 
 
 def _pairs(graph: PygGraph, ends: tuple[Any, Any], edges: Any) -> Tensor:

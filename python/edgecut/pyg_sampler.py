@@ -26,7 +26,6 @@ from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
 from . import _edgecut, arguments
 from .batch_keys import current_key
 from .neighborhood import Neighborhood, induced, ranges
-from .pyg_arguments import whole_edge_type
 from .pyg_data import PygGraph, Structure, as_graph, integers
 
 __all__ = ["GraphSampler", "NeighborSampler", "to_sampler_output"]
@@ -86,7 +85,7 @@ class _SeedEdges:
         if negatives is not None and negatives.is_binary():
             num_pairs += math.ceil(len(src) * negatives.amount)
         name = inputs.input_type
-        edge_type = None if name is None else whole_edge_type(graph, tuple(name), "input_type")
+        edge_type = None if name is None else arguments.whole_edge_type(tuple(name), graph.edge_types, "input_type")
         return cls(src, dst, edge_type, max(num_pairs, 1))
 
     def excluded(self, graph: PygGraph, reverse_types: list[Any], num_seeds: int | None) -> list[dict[str, Any]]:
@@ -130,7 +129,8 @@ class NeighborSampler(GraphSampler):
         edges of the type ``rev_X`` for a type ``X``, and edges of the types in ``reverse_types``. With disjoint
         neighborhoods, an edge is excluded from the neighborhoods of its own ends and negatives only.
     reverse_types : list of pairs of edge types, optional
-        Edge types that are each other's reverse, besides those that their names tell.
+        Edge types that are each other's reverse, besides those that their names tell. An edge type is a tuple, or a text as in the
+        configuration of a model.
     sampler, batch_dependency
         As for :class:`edgecut.NeighborLoader`.
 
@@ -165,7 +165,7 @@ class NeighborSampler(GraphSampler):
         # An empty list tells that no other types hold reverses.
         self._searches_reverses = reverse_types is None
         types = self.graph.edge_types
-        pairs = arguments.reverse_pairs(reverse_types or [], types, self._whole_edge_type)
+        pairs = arguments.reverse_pairs(reverse_types or [], types)
         self.reverse_types = [(types[one], types[other]) for one, other in pairs]
         self.num_neighbors = num_neighbors if isinstance(num_neighbors, NumNeighbors) else NumNeighbors(num_neighbors)
         if batch_dependency is not None:
@@ -181,9 +181,6 @@ class NeighborSampler(GraphSampler):
             "temporal_strategy": temporal_strategy,
         }
         self._native = _edgecut.Sampler(self.graph.native(self._structure), self._settings)
-
-    def _whole_edge_type(self, name: tuple[str, ...]) -> tuple[str, ...]:
-        return whole_edge_type(self.graph, name, "reverse_types")
 
     def _fan_outs(self) -> dict[str, Any]:
         graph = self.graph

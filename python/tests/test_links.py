@@ -271,7 +271,7 @@ def test_reverses_that_no_name_tells_are_declared_or_warned_of(bought, tmp_path)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 assert seeds_over_reverses(load(store, edges, reverse_types=[])) > 0
-                for declared in ([(BUYS, SOLD)], {SOLD: ("user", "item")}):
+                for declared in ([(BUYS, SOLD)], {SOLD: ("user", "item")}, [["buys", "item__sold__user"]]):
                     assert seeds_over_reverses(load(store, edges, reverse_types=declared)) == 0
                 load(store, edges, exclude_seed_edges=False)
         with pytest.raises(ValueError, match="`reverse_types`: there is no edge type .*'sells'"):

@@ -453,7 +453,7 @@ def test_edges_to_predict_can_have_a_type_of_their_own():
                 assert torch.equal(row_and_col, pairs[:, batch[edge_type].input_id])
     data = random_hetero()
     data["paper", "extends", "paper"].edge_index = torch.zeros(2, 0, dtype=torch.int64)
-    with pytest.raises(ValueError, match=r"\('paper', 'paper'\) stands for several edge types: name one of \('paper', 'cites', 'paper'\), "):
+    with pytest.raises(ValueError, match=r"2 edge types are from 'paper' to 'paper': name one of \('paper', 'cites', 'paper'\), "):
         edgecut.LinkNeighborLoader(data, [2], (("paper", "paper"), pairs))
     with pytest.raises(ValueError, match="`edge_label_index` names none of the types"):
         edgecut.LinkNeighborLoader(data, [2], (("paper", "lonesome"), pairs))

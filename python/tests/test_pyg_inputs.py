@@ -383,7 +383,9 @@ def test_no_message_flows_over_declared_reverses(subgraph_type):
         edgecut.LinkNeighborLoader(data, None, edges, neighbor_sampler=sampler)
         # Other types hold few reverses of these edges.
         edgecut.LinkNeighborLoader(random_hetero(1), [-1], ("paper", "cites", "paper"), exclude_seed_edges=True)
-        for declared in ([(edges, reverse)], [(reverse, list(edges))], {edges: reverse}, [(("author; x=1", "paper"), reverse)]):
+        of_tuples = [(edges, reverse)], [(reverse, list(edges))], {edges: reverse}, [(("author; x=1", "paper"), reverse)]
+        of_texts = [["to", "from"]], {"to": "paper__from__author; x=1"}
+        for declared in (*of_tuples, *of_texts):
             for batch in load(reverse_types=declared):
                 seeds = set(map(tuple, data[edges].edge_index[:, batch[edges].input_id].t().tolist()))
                 back = {(dst, src) for src, dst in ends_of(batch, data, reverse)[0]}
@@ -397,6 +399,7 @@ def test_no_message_flows_over_declared_reverses(subgraph_type):
         ([(("paper", "cites", "paper"), ("paper", "likes", "paper"))], "there is no edge type .*'likes'"),
         ((("paper", "cites", "paper"), ("paper", "cites", "paper")), "has .*: give pairs of edge types"),
         (["cites"], "has 'cites'.*: give pairs of edge types"),
+        ([("cites", "likes")], "there is no edge type 'likes'"),
     ],
 )
 def test_wrong_reverse_types_are_refused(reverse_types, why):
@@ -434,7 +437,7 @@ def test_an_edge_type_of_stores_has_two_or_three_names(name):
         assert messages and back and not seeds & {*messages, *((dst, src) for src, dst in back)}
     data["author; x=1", "edits", "paper"].edge_index = edges
     if len(name) == 2:
-        with pytest.raises(ValueError, match="stands for several edge types: name one of .*'to'.*'edits'"):
+        with pytest.raises(ValueError, match="2 edge types are from .*: name one of .*'to'.*'edits'"):
             edgecut.LinkNeighborLoader(stores_of(data), [-1], (name, edges))
 
 
