@@ -9,7 +9,7 @@ use edgecut_dist_sampler::{
     SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{Dataset, Features, NodeTypeId, Split};
+use edgecut_graph::{Dataset, Features, NodeTypeId, Split, Workspace};
 use edgecut_testing::assert_has;
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -33,6 +33,7 @@ fn dataset() -> Dataset {
     edges.attributes.features = Some(Features::F32 { values: values.into(), dim: 2 });
     let times = (0..160).map(|_| numbers.below(100) as i64 - 50);
     dataset.node_types[0].times = Some(times.collect::<Vec<_>>().into());
+    dataset.number_edges_in(&Workspace::default()).expect("edges without ids");
     dataset
 }
 
@@ -56,7 +57,7 @@ fn cases() -> Vec<SamplerConfig> {
         plain().with_weights(true),
         plain().with_weights(true).with_replacement(true),
         plain().with_disjoint(true),
-        plain().with_edge_attributes(EdgeFields { times: true, weights: true, features: true, labels: false }),
+        plain().with_edge_attributes(EdgeFields { times: true, weights: true, features: true, labels: false, ids: true }),
         plain()
             .with_times(temporal(TimeAttr::EdgeTime, uniform))
             .with_positions(true)
@@ -174,6 +175,7 @@ fn check_edges(dataset: &Dataset, wanted: EdgeFields, batch: &MiniBatch) {
         if wanted.weights {
             assert_eq!(found.weights[e], edges.attributes.weights.as_ref().expect("weights")[edge]);
             assert_eq!(found.times[e], edges.attributes.times.as_ref().expect("times")[edge]);
+            assert_eq!(found.ids[e], edge as i64);
         }
     }
 }

@@ -12,7 +12,9 @@ use edgecut_dist_sampler::{
     TemporalStrategy, TimeAttr,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{Dataset, EdgeLabelValues, EdgeLabels, EdgeTypeId, Features, NO_SPLIT, Split, TargetKind, Targets};
+use edgecut_graph::{
+    Dataset, EdgeLabelValues, EdgeLabels, EdgeTypeId, Features, NO_SPLIT, Split, TargetKind, Targets, Workspace,
+};
 use edgecut_partition::Method;
 use edgecut_testing::assert_has;
 use std::collections::HashSet;
@@ -47,6 +49,7 @@ pub(crate) fn dataset(has_classes: bool) -> Dataset {
     let splits: Vec<u8> = numbers.map(|edge| split(edge).map_or(NO_SPLIT, Split::code)).collect();
     edges.attributes.labels = Some(EdgeLabels { values, splits: splits.into() });
     dataset.validate().expect("a valid graph");
+    dataset.number_edges_in(&Workspace::default()).expect("edges without ids");
     dataset.add_reverse_edges();
     dataset
 }
@@ -112,7 +115,7 @@ fn loader(
         seed: 8,
         ..LoaderConfig::new(BATCH_SIZE, NodeFields { original_ids: true, ..NodeFields::default() })
     };
-    let attributes = EdgeFields { times: true, weights: true, features: true, labels: true };
+    let attributes = EdgeFields { times: true, weights: true, features: true, labels: true, ids: true };
     let edges =
         EdgeConfig { edge_type: EDGES, exclude_seed_edges: case.excludes, reverse_types: Vec::new(), attributes };
     DistEdgeNeighborLoader::new(sampler, seeds, config, edges, world)
@@ -143,6 +146,7 @@ fn check_edges(dataset: &Dataset, batch: &LabeledEdgeBatch) -> Vec<usize> {
         assert!(batch.dst[at] < batch.graph.nodes[dst_type].hop_offsets[0]);
         assert_eq!(batch.attributes.weights[at], 1.0 + edge as f32);
         assert_eq!(batch.attributes.times[at], (edge * 31 % 60) as i64);
+        assert_eq!(batch.attributes.ids[at], edge as i64);
         match batch.graph.target_dim {
             0 => assert_eq!(batch.graph.labels[at], class(edge)),
             _ => assert_eq!(batch.graph.targets[2 * at..][..2], [edge as f32 / 2.0, -(edge as f32)]),

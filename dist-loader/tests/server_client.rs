@@ -284,7 +284,7 @@ fn clients_get_the_batches_of_edges_that_ranks_make() {
 fn labeled_batches(graph: &Arc<DistGraph>, world: &mut ProcessGroup) -> Vec<LabeledEdgeBatch> {
     let sampler_config = SamplerConfig::new("5,4".parse::<NumNeighbors>().expect("fan-outs"));
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a sampler"));
-    let attributes = EdgeFields { times: true, weights: true, features: true, labels: true };
+    let attributes = EdgeFields { times: true, weights: true, features: true, labels: true, ids: true };
     let edge_type = EdgeTypeId(0);
     let edges = EdgeConfig { edge_type, exclude_seed_edges: true, reverse_types: Vec::new(), attributes };
     let seeds = EdgeSeeds::Labeled(Split::Train, edge_type);
@@ -300,6 +300,7 @@ fn clients_get_the_batches_of_labeled_edges_that_ranks_make() {
     let servers = Servers::start(dir.path(), 1, &config);
     let expected = on_ranks(dir.path(), 2, &config, |graph, world| labeled_batches(&graph, world));
     assert!(expected.iter().flatten().any(|batch| batch.graph.labels.iter().any(|&label| label > 0)));
+    assert!(expected.iter().flatten().any(|batch| batch.attributes.ids.iter().any(|&id| id > 0)));
     assert_eq!(servers.on_clients(2, |graph, world| labeled_batches(&graph, world)), expected);
     let num_edges =
         |of_clients: &[Vec<LabeledEdgeBatch>]| of_clients.iter().flatten().map(|b| b.src.len()).sum::<usize>();

@@ -201,12 +201,7 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
     let with_edges = rows.iter().filter(|&&row| edges.csc.degree(row as usize) > 0);
     let first_edges: Vec<u32> = with_edges.flat_map(|&row| [row, 0]).collect();
     let pairs: Vec<u32> = rows.iter().flat_map(|&row| [row, row]).collect();
-    let wanted = EdgeFields {
-        times: edges.attributes.times.is_some(),
-        weights: edges.attributes.weights.is_some(),
-        features: edges.attributes.features.is_some(),
-        labels: edges.attributes.labels.is_some(),
-    };
+    let wanted = EdgeFields::all_of(&part.meta().edge_types[edge_type.index()]);
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
     let mut rules = vec![
         SamplingPolicy::default(),

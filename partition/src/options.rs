@@ -31,6 +31,8 @@ pub struct PartitionOptions {
     /// The pairs of edge types that were declared as each other's reverse when the dataset was read; only recorded in
     /// `META.json`.
     pub reverse_types: Vec<(String, String)>,
+    /// True if the dataset was read with the positions of edges as their ids; only recorded in `META.json`.
+    pub edge_ids: bool,
     /// The rule by which the nodes of other parts are ranked for each part, so that training caches the features that
     /// it reads most often. `None` writes no ranking.
     pub hotness: Option<HotnessRule>,
@@ -66,6 +68,7 @@ impl PartitionOptions {
             hold_out_edges: None,
             overlap: OverlapPolicy::default(),
             reverse_types: Vec::new(),
+            edge_ids: false,
             hotness: None,
             scratch_dir: None,
             overwrite: false,

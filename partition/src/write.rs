@@ -116,6 +116,7 @@ pub(crate) fn write_options(dataset: &Grouped, is_by_method: bool, options: &Par
         hold_out_choice: options.hold_out_edges.map_or_else(HoldOutChoice::default, |hold_out| hold_out.choice),
         overlap: options.overlap,
         reverse_types: options.reverse_types.clone(),
+        edge_ids: options.edge_ids,
         hotness: options.hotness.clone(),
         updates: None,
     };

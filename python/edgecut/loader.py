@@ -183,9 +183,9 @@ class NeighborLoader(Loader):
         The type of batches: ``Data`` and ``HeteroData`` of PyG with tensors, or dicts with arrays. The default is PyG if it
         is installed.
     edge_index : array of int, [2, E], or dict of edge type to array; optional
-        The edges of the dataset, in its order, for ``e_id``. Parts do not store the position of an edge in the dataset, so
-        it is looked up here. Edges of ``to_undirected`` are sorted by source and then by destination, each once. Takes 8 bytes
-        per edge and 8 per node in each process, beside the edges.
+        The edges of the dataset, in its order, for ``e_id``, if the parts do not store the position of an edge in the dataset
+        (``edge_ids`` of :func:`partition`): it is looked up here. Edges of ``to_undirected`` are sorted by source and then by
+        destination, each once. Takes 8 bytes per edge and 8 per node in each process, beside the edges.
     sampler : {'neighbor', 'labor'}, default 'neighbor'
         With ``'labor'``, the nodes of a batch share the random numbers of their neighbors (layer-neighbor sampling).
         The neighbors of one node are distributed as before, but a batch has fewer nodes. For PyG's data, where
@@ -215,7 +215,7 @@ class NeighborLoader(Loader):
     ``edge_attr``         float32 [E, D]   features of edges
     ``edge_weight``       float32 [E]      weights of edges
     ``edge_time``         int64 [E]        times of edges
-    ``e_id``              int64 [E]        positions in ``edge_index``, if that is given
+    ``e_id``              int64 [E]        positions in ``edge_index``, if that is given, or those that the parts store
     ``batch``             int64 [N]        position of the input node of each neighborhood, with ``disjoint``
     ``input_id``          int64 [B]        positions in ``input_nodes``, if that is an array of ids, otherwise ids
     ``batch_size``        int              B

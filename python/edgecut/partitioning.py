@@ -41,6 +41,7 @@ def partition(
     seed: int = 0,
     to_undirected: bool = False,
     add_reverse_edges: bool = False,
+    edge_ids: bool = False,
     split: str | None = None,
     assignment: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -64,6 +65,9 @@ def partition(
         time and features.
     add_reverse_edges : bool, default False
         Add a reversed edge type for each edge type.
+    edge_ids : bool, default False
+        Store the position of each edge in the dataset, so that batches have ``e_id``. An added reverse has the position of its
+        edge.
     split : str, optional
         The split scheme, if the dataset has several.
     assignment : path, optional
@@ -90,6 +94,7 @@ def partition(
         "seed": seed,
         "to_undirected": to_undirected,
         "add_reverse_edges": add_reverse_edges,
+        "edge_ids": edge_ids,
         "split": split,
         "assignment": None if assignment is None else os.path.abspath(assignment),
         "overwrite": overwrite,

@@ -48,6 +48,8 @@ struct PreparedEdges {
     per_hop: Vec<usize>,
     /// The position of each edge among the in-edges of its destination.
     positions: Option<Vec<i64>>,
+    /// The position of each edge in the dataset.
+    ids: Option<Vec<i64>>,
     times: Option<Vec<i64>>,
     weights: Option<Vec<f32>>,
     features: Vec<f32>,
@@ -60,6 +62,8 @@ pub(crate) struct Layout {
     pub(crate) num_hops: usize,
     pub(crate) is_disjoint: bool,
     pub(crate) has_positions: bool,
+    /// True if batches have the stored positions of edges in the dataset.
+    pub(crate) has_edge_ids: bool,
 }
 
 impl Prepared {
@@ -149,6 +153,7 @@ impl PreparedEdges {
             per_hop: edges_per_hop(&edges.indptr, dst_offsets, layout.num_hops),
             ends: ends(&edges.indptr, &edges.indices),
             positions: layout.has_positions.then(|| wide(&edges.positions)),
+            ids: layout.has_edge_ids.then_some(attributes.ids),
             times: of_type.has_times.then_some(attributes.times),
             weights: of_type.has_weights.then_some(attributes.weights),
             features: attributes.features,
@@ -162,6 +167,7 @@ impl PreparedEdges {
         set_matrix(&dict, "edge_index", 2, num_edges, self.ends)?;
         dict.set_item("num_sampled", self.per_hop)?;
         set_if_given(&dict, "position", self.positions)?;
+        set_if_given(&dict, "e_id", self.ids)?;
         set_if_given(&dict, "edge_time", self.times)?;
         set_if_given(&dict, "edge_weight", self.weights)?;
         if self.feature_dim > 0 {

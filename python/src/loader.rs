@@ -202,6 +202,7 @@ impl Loader {
             num_hops: sampler.num_neighbors.num_hops(),
             is_disjoint: sampler.disjoint || sampler.temporal.is_some(),
             has_positions: sampler.positions,
+            has_edge_ids: opened.meta_data().provenance.edge_ids && !sampler.positions,
         };
         let config = settings.config(&layout.meta);
         let seeds = match &settings.links {
@@ -252,9 +253,9 @@ impl Loader {
 
 /// Makes a sampler that also fetches the attributes of edges.
 fn new_sampler(graph: &OpenGraph, config: SamplerConfig) -> PyResult<Arc<DistNeighborSampler>> {
-    let any = graph.meta_data().edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
-    let all = EdgeFields { times: true, weights: true, features: true, labels: false };
-    let of_edges = if any { all } else { EdgeFields::default() };
+    let mut of_edges = EdgeFields::of_batches(graph.meta_data());
+    // The positions in given edges take the place of the ids.
+    of_edges.ids &= !config.positions;
     let graph = graph.node();
     // The errors of a sampler are settings that do not fit the graph.
     let sampler = DistNeighborSampler::new(graph.clone(), config.with_edge_attributes(of_edges));

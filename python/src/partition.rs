@@ -17,6 +17,7 @@ pub(crate) struct PartitionSettings {
     seed: u64,
     to_undirected: bool,
     add_reverse_edges: bool,
+    edge_ids: bool,
     split: Option<String>,
     assignment: Option<PathBuf>,
     overwrite: bool,
@@ -33,7 +34,8 @@ pub(crate) fn partition(
     settings: PartitionSettings,
 ) -> PyResult<String> {
     enter()?;
-    let PartitionSettings { method, seed, to_undirected, add_reverse_edges, split, assignment, overwrite } = settings;
+    let PartitionSettings { method, seed, to_undirected, add_reverse_edges, edge_ids, split, assignment, overwrite } =
+        settings;
     end_with_parent().map_err(|error| failed(&error))?;
     let method = match method.as_str() {
         "metis" => Method::Metis { recursive: false },
@@ -43,7 +45,9 @@ pub(crate) fn partition(
         _ => return Err(invalid(format!("`method` is {method:?}: choose from metis, semi-external, ldg and random"))),
     };
     let mut source = DatasetSource::of_folder(path);
-    (source.to_undirected, source.add_reverse_edges) = (to_undirected, add_reverse_edges);
+    source.to_undirected = to_undirected;
+    source.add_reverse_edges = add_reverse_edges;
+    source.edge_ids = edge_ids;
     source.split.clone_from(&split);
     let options = PartitionOptions {
         method,
@@ -51,6 +55,7 @@ pub(crate) fn partition(
         split,
         to_undirected,
         add_reverse_edges,
+        edge_ids,
         overwrite,
         ..PartitionOptions::new(num_parts)
     };

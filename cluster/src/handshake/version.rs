@@ -2,7 +2,7 @@
 
 /// The version of all protocols between the processes of a job, which `docs/src/wire.md` describes. Both sides of a
 /// connection must have the same version.
-pub(crate) const PROTOCOL_VERSION: u32 = 16;
+pub(crate) const PROTOCOL_VERSION: u32 = 17;
 
 #[cfg(test)]
 mod tests {

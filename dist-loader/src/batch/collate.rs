@@ -76,12 +76,7 @@ impl Collation {
             let edge_type = EdgeTypeId(e as u16);
             let meta = &graph.part().meta().edge_types[e];
             // Some edge types may lack some of the attributes.
-            let wanted = EdgeFields {
-                features: of_edges.features && meta.feature_dim > 0,
-                weights: of_edges.weights && meta.has_weights,
-                times: of_edges.times && meta.has_times,
-                labels: of_edges.labels && meta.labels.is_some(),
-            };
+            let wanted = of_edges.and(EdgeFields::all_of(meta));
             let mut attributes = SampledEdgeAttributes::default();
             if wanted.any() {
                 let destinations = &nodes[graph.part().edges(edge_type).dst_type.index()].input_nodes;

@@ -124,9 +124,9 @@ pub struct EdgeBatch {
 impl EdgeBatch {
     /// Returns the bytes of memory that the arrays hold, including unused capacity.
     pub fn num_bytes(&self) -> usize {
-        let SampledEdgeAttributes { times, weights, features, labels, targets, .. } = &self.attributes;
+        let SampledEdgeAttributes { times, weights, features, labels, targets, ids, .. } = &self.attributes;
         let structure = bytes_held(&self.indptr) + bytes_held(&self.indices) + bytes_held(&self.positions);
         let of_labels = bytes_held(labels) + bytes_held(targets);
-        structure + of_labels + bytes_held(times) + bytes_held(weights) + bytes_held(features)
+        structure + of_labels + bytes_held(ids) + bytes_held(times) + bytes_held(weights) + bytes_held(features)
     }
 }

@@ -35,8 +35,8 @@ pub struct LabeledEdgeBatch {
 impl LabeledEdgeBatch {
     /// Returns the bytes of memory that the arrays hold, including unused capacity.
     pub fn num_bytes(&self) -> usize {
-        let SampledEdgeAttributes { times, weights, features, .. } = &self.attributes;
-        let of_edges = bytes_held(times) + bytes_held(weights) + bytes_held(features);
+        let SampledEdgeAttributes { times, weights, features, ids, .. } = &self.attributes;
+        let of_edges = bytes_held(times) + bytes_held(weights) + bytes_held(features) + bytes_held(ids);
         let of_ends = bytes_held(&self.src) + bytes_held(&self.dst) + bytes_held(&self.positions);
         self.graph.num_bytes() + of_ends + of_edges
     }
@@ -86,12 +86,7 @@ impl LabeledEdges {
     /// Returns the requested attributes of the edges, which are at these positions among the in-edges of their destinations.
     async fn attributes(&self, edges: &[SeedEdge], positions: &[u32]) -> Result<SampledEdgeAttributes, SampleError> {
         let meta = &self.node().part().meta().edge_types[self.edge_type.index()];
-        let wanted = EdgeFields {
-            times: self.of_seeds.times && meta.has_times,
-            weights: self.of_seeds.weights && meta.has_weights,
-            features: self.of_seeds.features && meta.feature_dim > 0,
-            labels: self.of_seeds.labels && meta.labels.is_some(),
-        };
+        let wanted = self.of_seeds.and(EdgeFields::all_of(meta));
         if !wanted.any() {
             return Ok(SampledEdgeAttributes::default());
         }

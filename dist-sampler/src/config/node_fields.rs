@@ -1,6 +1,6 @@
 //! The attributes of nodes and edges to fetch.
 
-use edgecut_graph::{EdgeTypeMeta, NodeTypeMeta};
+use edgecut_graph::{EdgeIdKind, EdgeTypeMeta, Meta, NodeTypeMeta};
 use serde::{Deserialize, Serialize};
 
 /// The attributes of nodes to fetch.
@@ -32,6 +32,9 @@ pub struct EdgeFields {
     pub features: bool,
     /// Labels, `i64`, or targets, `f32`.
     pub labels: bool,
+    /// Ids that are numbers, `i64`.
+    #[serde(default)]
+    pub ids: bool,
 }
 
 impl NodeFields {
@@ -54,7 +57,36 @@ impl NodeFields {
 impl EdgeFields {
     /// Returns whether any attribute is wanted.
     pub fn any(self) -> bool {
-        self.times || self.weights || self.features || self.labels
+        self.times || self.weights || self.features || self.labels || self.ids
+    }
+
+    /// Returns the attributes that edges of a type have.
+    pub fn all_of(of_type: &EdgeTypeMeta) -> Self {
+        Self {
+            times: of_type.has_times,
+            weights: of_type.has_weights,
+            features: of_type.feature_dim > 0,
+            labels: of_type.labels.is_some(),
+            ids: of_type.ids == Some(EdgeIdKind::Numbers),
+        }
+    }
+
+    /// Returns the attributes that batches for other programs have: all attributes except for labels and for ids of tables.
+    pub fn of_batches(meta: &Meta) -> Self {
+        let all = Self { times: true, weights: true, features: true, labels: false, ids: meta.provenance.edge_ids };
+        let has_any = meta.edge_types.iter().any(|of_type| all.and(Self::all_of(of_type)).any());
+        if has_any { all } else { Self::default() }
+    }
+
+    /// Returns the attributes that are in both sets.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            times: self.times && other.times,
+            weights: self.weights && other.weights,
+            features: self.features && other.features,
+            labels: self.labels && other.labels,
+            ids: self.ids && other.ids,
+        }
     }
 
     /// Returns the bytes of an edge in a reply.
@@ -64,5 +96,6 @@ impl EdgeFields {
             + size(self.weights, 4)
             + size(self.features, of_type.feature_bytes())
             + size(self.labels, of_type.labels.map_or(0, |labels| labels.values.bytes()))
+            + size(self.ids, size_of::<i64>())
     }
 }

@@ -27,6 +27,8 @@ pub struct SampledEdgeAttributes {
     pub targets: Vec<f32>,
     /// Targets per edge, 0 if labels were not requested or are classes.
     pub target_dim: usize,
+    /// An id per edge, out of ids that are numbers.
+    pub ids: Vec<i64>,
 }
 
 /// The layout of one edge in a reply.
@@ -55,11 +57,13 @@ impl DistGraph {
     ) -> Result<SampledEdgeAttributes, SampleError> {
         let part = self.part();
         let meta = &part.meta().edge_types[edge_type.index()];
+        let has = EdgeFields::all_of(meta);
         for (wanted, has, what) in [
-            (wanted.features, meta.feature_dim > 0, "features"),
-            (wanted.weights, meta.has_weights, "weights"),
-            (wanted.times, meta.has_times, "times"),
-            (wanted.labels, meta.labels.is_some(), "labels"),
+            (wanted.features, has.features, "features"),
+            (wanted.weights, has.weights, "weights"),
+            (wanted.times, has.times, "times"),
+            (wanted.labels, has.labels, "labels"),
+            (wanted.ids, has.ids, "ids that are numbers"),
         ] {
             if wanted && !has {
                 let src = &meta.src_type;
@@ -100,6 +104,7 @@ impl DistGraph {
             labels: vec![-1; if has_classes { count } else { 0 }],
             targets: vec![0.0; count * target_dim],
             target_dim,
+            ids: vec![0; if wanted.ids { count } else { 0 }],
         };
         answers.iter().for_each(|(at, data)| place(&mut found, shape, at, data));
         Ok(found)
@@ -151,5 +156,9 @@ fn place(found: &mut SampledEdgeAttributes, shape: Shape, at: &[u32], data: &Byt
         let targets: Vec<f32> = bytemuck::pod_collect_to_vec(take(4 * dim));
         let rows = at.iter().zip(targets.chunks_exact(dim));
         rows.for_each(|(&at, row)| found.targets[at as usize * dim..][..dim].copy_from_slice(row));
+    }
+    if shape.wanted.ids {
+        let ids: Vec<i64> = bytemuck::pod_collect_to_vec(take(8));
+        at.iter().zip(ids).for_each(|(&at, id)| found.ids[at as usize] = id);
     }
 }

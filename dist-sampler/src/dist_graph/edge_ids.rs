@@ -1,4 +1,4 @@
-//! The ids that edges have in their table, fetched from their owners.
+//! The ids of edges, fetched from their owners.
 
 use crate::arrays::bytes_of;
 use crate::dist_graph::DistGraph;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 const BYTES_PER_ID: usize = 64;
 
 impl DistGraph {
-    /// Fetches the ids that edges of one type have in their table. Edge `i` is the `positions[i]`-th in-edge of the node with
-    /// the global id `destinations[i]`, as in [`DistGraph::fetch_edges`].
+    /// Fetches the ids of edges of one type, numbers or texts. Edge `i` is the `positions[i]`-th in-edge of the node with the
+    /// global id `destinations[i]`, as in [`DistGraph::fetch_edges`].
     ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] if edges of the type have no ids, or an error of a peer.

@@ -4,7 +4,7 @@ use crate::arrays::ids_in;
 use crate::part::local_part::{LocalPart, check_rows};
 use crate::part::requests::{EdgeIdsRequest, FetchEdgesRequest, Refusal};
 use bytes::Bytes;
-use edgecut_graph::{EdgeId, EdgeLabelValues, PartEdges};
+use edgecut_graph::{EdgeId, EdgeIds, EdgeLabelValues, PartEdges};
 
 impl LocalPart {
     /// Returns attributes of edges, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
@@ -40,10 +40,14 @@ impl LocalPart {
                 }
             }
         }
+        if request.wanted.ids {
+            let Some(EdgeIds::Numbers(ids)) = &attributes.ids else { return Err(absent()) };
+            at.iter().for_each(|&at| out.extend_from_slice(&ids[at].to_le_bytes()));
+        }
         Ok(out.into())
     }
 
-    /// Returns the ids that edges have in their table, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
+    /// Returns the ids of edges, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
     pub(crate) fn edge_ids(&self, request: &EdgeIdsRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let edges = self.edges(request.edge_type)?;
         let at = positions(edges, &request.edges)?;

@@ -88,7 +88,7 @@ pub(crate) struct FetchEdgesRequest {
     pub(crate) edges: Bytes,
 }
 
-/// A request for the ids that edges have in their table.
+/// A request for the ids of edges.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct EdgeIdsRequest {
     pub(crate) edge_type: EdgeTypeId,

@@ -102,7 +102,7 @@ requests! {
     Sample(SampleRequest, seeds) = "sample";
     /// Returns seed edges of the part.
     SeedEdges(SeedEdgesRequest, positions) = "seed_edges";
-    /// Returns the ids that edges have in their table.
+    /// Returns the ids of edges.
     EdgeIds(EdgeIdsRequest, edges) = "edge_ids";
 }
 

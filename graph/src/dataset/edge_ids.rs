@@ -1,15 +1,19 @@
-//! The ids that edges have in their table.
+//! The ids of edges: ids in their table, or positions in the dataset.
 
+use super::Dataset;
 use crate::GraphError;
 use crate::memory::{Buffer, Workspace};
 use serde::{Deserialize, Serialize};
 
 /// The name of a step in progress reports.
 const STEP: &str = "reordering the ids of edges";
+/// The name of the step that numbers edges, in progress reports.
+const NUMBERING: &str = "numbering edges";
 /// The number of texts that are gathered at once.
 const TEXTS_AT_ONCE: usize = 1 << 16;
 
-/// The ids that edges have in their table, one per edge. An edge and its reverse have the same id.
+/// The ids that edges have in their table, or their positions in the dataset, one per edge. An edge and its reverse have the
+/// same id.
 #[derive(Clone, Debug)]
 pub enum EdgeIds {
     /// Whole numbers.
@@ -44,6 +48,25 @@ pub enum EdgeId<'a> {
 pub struct TextArray {
     bytes: Buffer<u8>,
     ends: Buffer<u64>,
+}
+
+impl Dataset {
+    /// Gives each edge an id, its position among the edges of its type, with the ids in `space`.
+    ///
+    /// # Errors
+    /// [`GraphError::Dataset`] for edges that have ids of their table, and [`GraphError::Scratch`].
+    pub fn number_edges_in(&mut self, space: &Workspace) -> Result<(), GraphError> {
+        if let Some(edges) = self.edge_types.iter().find(|edges| edges.attributes.ids.is_some()) {
+            let name = self.edge_type_name(edges);
+            let why = format!("edges of type {name} have ids of their table: leave out `edge_ids`, or `edge_id_col`");
+            return Err(GraphError::Dataset { dataset: self.name.clone(), why });
+        }
+        for edges in &mut self.edge_types {
+            let numbers = space.build(edges.src.len(), NUMBERING, |range| Ok(range.map(|at| at as i64).collect()))?;
+            edges.attributes.ids = Some(EdgeIds::Numbers(numbers));
+        }
+        Ok(())
+    }
 }
 
 impl EdgeIds {

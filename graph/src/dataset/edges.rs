@@ -36,7 +36,7 @@ pub struct EdgeAttributes {
     pub times: Option<Buffer<i64>>,
     /// The labels of the edges, and the split of each edge.
     pub labels: Option<EdgeLabels>,
-    /// The ids of the edges in their table.
+    /// The ids of the edges.
     pub ids: Option<EdgeIds>,
 }
 

@@ -38,6 +38,9 @@ pub struct Provenance {
     /// are named with `rev_`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reverse_types: Vec<(String, String)>,
+    /// True if the ids of all edges are their positions in the dataset. Otherwise edges have ids of their table, or none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edge_ids: bool,
     /// The rule by which each part's hot nodes of other parts were ranked, if they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hotness: Option<HotnessRule>,
@@ -74,6 +77,7 @@ impl Provenance {
             hold_out_choice: HoldOutChoice::default(),
             overlap: OverlapPolicy::default(),
             reverse_types: Vec::new(),
+            edge_ids: false,
             hotness: None,
             updates: None,
         }

@@ -127,7 +127,7 @@ pub struct EdgeTypeMeta {
     /// The labels and the sizes of the splits, if edges have labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<EdgeLabelsMeta>,
-    /// The kind of the ids of the edges in their table, if they have ids.
+    /// The kind of the ids of the edges, if they have ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<EdgeIdKind>,
     /// The identity of the edges. Parts of earlier versions have none.

@@ -50,6 +50,9 @@ pub struct DatasetSource {
     /// Pairs of edge types, by full names or relations, that are each other's reverse, in addition to those named with
     /// `rev_`. Held-out edges of one are compared with training edges of the other.
     pub reverse_types: Vec<(String, String)>,
+    /// True to give each edge an id, its position in the dataset, before edges are held out and reverses are added, see
+    /// [`Dataset::number_edges_in`]. An added reverse has the id of its edge.
+    pub edge_ids: bool,
     /// The options for generating `fake` and `fake-hetero`.
     pub fake: FakeOptions,
     /// The place for arrays with a row per edge, and for arrays of a type that is converted.
@@ -70,6 +73,7 @@ impl DatasetSource {
             hold_out_edges: None,
             overlap: OverlapPolicy::default(),
             reverse_types: Vec::new(),
+            edge_ids: false,
             fake: FakeOptions::default(),
             space: Workspace::default(),
         }
@@ -136,7 +140,7 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
 ///
 /// If `folder` is not given, the dataset is searched for in `{root_dir}/{name}`, then in `{root_dir}/dataset/{name}`,
 /// which is PyG's convention. Both are also tried with OGB's underscores in place of hyphens. The first folder with
-/// files of a known layout is read. Then [`DatasetSource::to_undirected`], `overlap`, `hold_out_edges` and
+/// files of a known layout is read. Then [`DatasetSource::edge_ids`], `to_undirected`, `overlap`, `hold_out_edges` and
 /// `add_reverse_edges` are applied, in this order.
 ///
 /// # Errors
@@ -160,14 +164,17 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
         }
     };
     let mut generated = generated;
+    if source.edge_ids {
+        generated.number_edges_in(&source.space)?;
+    }
     if let Some(split) = &source.split_nodes {
         generated.split_nodes(split)?;
     }
     choose_edges(Loaded { dataset: generated, warnings: Vec::new() }, source, &OriginalIds)
 }
 
-/// Applies the options of `source` to a dataset that was read elsewhere: [`DatasetSource::split_nodes`], `to_undirected`,
-/// `overlap`, `hold_out_edges` and `add_reverse_edges`, in this order. Adds warnings to those of `loaded`. Held-out edges are
+/// Applies the options of `source` to a dataset that was read elsewhere: [`DatasetSource::edge_ids`], `split_nodes`,
+/// `to_undirected`, `overlap`, `hold_out_edges` and `add_reverse_edges`, in this order. Adds warnings to those of `loaded`. Held-out edges are
 /// drawn by the `keys` of nodes.
 ///
 /// # Errors
@@ -175,6 +182,9 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
 /// `overlap` allows or removes them, and for edges that cannot be held out.
 pub fn prepare(loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys) -> Result<Loaded, GraphError> {
     let Loaded { mut dataset, mut warnings } = loaded;
+    if source.edge_ids {
+        dataset.number_edges_in(&source.space)?;
+    }
     if let Some(split) = &source.split_nodes {
         dataset.split_nodes(split)?;
     }

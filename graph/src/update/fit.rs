@@ -1,7 +1,7 @@
 //! The check that changes fit the types of existing parts.
 
 use super::{EdgeUpdate, GraphUpdate, NodeUpdate};
-use crate::dataset::{EdgeIdKind, EdgeIds, EdgeLabelKind, EdgeLabelValues, Split, TargetMeta, Targets};
+use crate::dataset::{EdgeData, EdgeIdKind, EdgeIds, EdgeLabelKind, EdgeLabelValues, Split, TargetMeta, Targets};
 use crate::memory::{FeatureDtype, Features};
 use crate::part::edge_dir_name;
 use crate::{EdgeTypeMeta, Meta, NodeTypeMeta};
@@ -19,6 +19,12 @@ pub(super) fn check(meta: &Meta, update: &GraphUpdate) -> Result<(), String> {
     }
     for (of_type, of_update) in meta.edge_types.iter().zip(&update.edge_types) {
         let name = edge_dir_name(&of_type.src_type, &of_type.relation, &of_type.dst_type);
+        if meta.provenance.edge_ids && of_update.added.as_ref().is_some_and(has_edges) {
+            return Err(format!(
+                "edge type {name}: the ids of its edges are their positions in the dataset (`edge_ids`), which added edges do \
+                 not have: partition all edges together"
+            ));
+        }
         check_edges(of_type, of_update).map_err(|why| format!("edge type {name}: {why}"))?;
         let [num_sources, num_destinations] =
             [&of_type.src_type, &of_type.dst_type].map(|end| num_nodes_after(meta, update, end));
@@ -79,6 +85,11 @@ fn check_nodes(of_type: &NodeTypeMeta, update: &NodeUpdate) -> Result<(), String
         }
     }
     Ok(())
+}
+
+/// Returns true if edges, or held-out edges, are added.
+fn has_edges(added: &EdgeData) -> bool {
+    !added.src.is_empty() || !added.held_out.is_empty()
 }
 
 fn check_edges(of_type: &EdgeTypeMeta, update: &EdgeUpdate) -> Result<(), String> {

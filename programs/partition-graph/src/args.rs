@@ -269,6 +269,10 @@ pub(crate) struct PartitionArgs {
     /// reverses of held-out edges of one type that are training edges of the other.
     #[arg(long, alias = "reverse_types", value_name = "LIST", value_delimiter = ',', value_parser = pair)]
     reverse_types: Vec<(String, String)>,
+    /// Store the position of each edge in the dataset as its id, in 8 bytes. An added reverse has the position of its edge.
+    /// Batches of Python's loaders have the positions as `e_id`. Tables have `edge_id_col` for ids.
+    #[arg(long, alias = "edge_ids", conflicts_with = "conf")]
+    edge_ids: bool,
     /// The type in which node features are stored and sent, for all node types, or as TYPE=DTYPE,TYPE=DTYPE for some:
     /// f32, f16, bf16, or int8 with a scale per row. Computation stays in f32 [default: the type in the dataset's files].
     #[arg(long, alias = "feature_dtype", value_name = "f32|f16|bf16|int8")]
@@ -433,6 +437,7 @@ impl PartitionArgs {
         source.add_reverse_edges = self.add_reverse_edges;
         source.overlap = self.overlap;
         source.reverse_types = self.reverse_types.clone();
+        source.edge_ids = self.edge_ids;
         source.hold_out_edges =
             self.hold_out_edges.and_then(HoldOut::if_any).map(|hold_out| HoldOut { seed: self.seed, ..hold_out });
         source.fake = self.fake.options();
@@ -465,6 +470,7 @@ impl PartitionArgs {
             hold_out_edges: source.hold_out_edges,
             overlap: self.overlap,
             reverse_types: self.reverse_types.clone(),
+            edge_ids: self.edge_ids,
             hotness,
             scratch_dir: self.scratch_dir.clone(),
             overwrite: self.overwrite,

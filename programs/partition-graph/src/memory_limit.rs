@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Plans a job from the headers of its files, for `flag`.
 pub(crate) fn plan(job: &Job, flag: &'static str) -> anyhow::Result<Plan> {
     let limit = job.options.memory_limit.map_or(u64::MAX, |limit| limit.bytes);
-    let (shape, tables) = match &job.tables {
+    let (mut shape, tables) = match &job.tables {
         None => (GraphShape::read(&job.source).context(flag)?, None),
         Some(tables) => {
             let TableShape { graph, id_bytes, fit_bytes, input_bytes } =
@@ -33,6 +33,9 @@ pub(crate) fn plan(job: &Job, flag: &'static str) -> anyhow::Result<Plan> {
             (graph, Some(TableBytes { ids: id_bytes, fits: fit_bytes, input: input_bytes }))
         }
     };
+    if job.source.edge_ids {
+        shape.edge_types.iter_mut().for_each(|edges| edges.id_bytes = size_of::<i64>() as u64);
+    }
     let input = PlanInput {
         shape: &shape,
         options: &job.options,

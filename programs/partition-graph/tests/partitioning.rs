@@ -4,6 +4,7 @@ mod accepted_configurations;
 mod corruption;
 mod data_notes;
 mod edge_ids;
+mod edge_positions;
 mod gconstruct_keys;
 mod golden;
 mod graphs;

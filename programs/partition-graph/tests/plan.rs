@@ -81,7 +81,7 @@ fn planned_reading(plan: &Value) -> u64 {
 }
 
 #[test]
-fn a_plan_counts_the_splits_of_labeled_edges() {
+fn a_plan_counts_the_splits_of_labeled_edges_and_the_ids_of_edges() {
     const NUM_EDGES: usize = 10_000;
     let folder = Folder::new();
     let arrays = folder.path("arrays");
@@ -90,7 +90,11 @@ fn a_plan_counts_the_splits_of_labeled_edges() {
     write_npy(&arrays.join("x.npy"), &[1, 1], &[0_f32]).unwrap();
     let dir = arrays.to_str().unwrap();
     let flags = ["--dataset", "g", "--dataset-dir", dir, "--num-partitions", "1", "--memory-limit", "1GiB", "--plan"];
-    let without = planned_reading(&run(&flags));
+    let plain = run(&flags);
+    let without = planned_reading(&plain);
+    let numbered = run(&[&flags[..], &["--edge-ids"]].concat());
+    let sizes = [&numbered, &plain].map(|plan| plan["output_bytes"].as_u64().unwrap());
+    assert_eq!(sizes[0] - sizes[1], 8 * NUM_EDGES as u64);
     write_npy(&arrays.join("edge_label.npy"), &[NUM_EDGES], &vec![0_i64; NUM_EDGES]).unwrap();
     assert_eq!(planned_reading(&run(&flags)) - without, 9 * NUM_EDGES as u64);
 }

@@ -121,9 +121,7 @@ fn loader(
         Some(given) => (false, given.find(args, seed_type, job)?),
         None => (true, Seeds::Split(Split::Train)),
     };
-    let all = EdgeFields { times: true, weights: true, features: true, labels: false };
-    let has_attributes = meta.edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
-    let of_edges = if has_attributes { all } else { EdgeFields::default() };
+    let of_edges = EdgeFields::of_batches(&meta);
     let sampler_config = args.sampling.config(args.num_neighbors.value.clone())?.with_edge_attributes(of_edges);
     let sampler = Arc::new(DistNeighborSampler::new(job.graph.clone(), sampler_config)?);
     let wanted = NodeFields {
@@ -256,7 +254,7 @@ impl Npz<'_> {
     fn edges(&mut self, before: &str, edges: &EdgeBatch) -> anyhow::Result<()> {
         self.ids(&format!("{before}indptr"), &edges.indptr)?;
         self.ids(&format!("{before}indices"), &edges.indices)?;
-        let SampledEdgeAttributes { times, weights, features, feature_dim, .. } = &edges.attributes;
+        let SampledEdgeAttributes { times, weights, features, feature_dim, ids, .. } = &edges.attributes;
         if !weights.is_empty() {
             self.array(&format!("{before}edge_weight"), &[weights.len()], weights)?;
         }
@@ -265,6 +263,9 @@ impl Npz<'_> {
         }
         if !features.is_empty() {
             self.array(&format!("{before}edge_attr"), &[edges.indices.len(), *feature_dim], features)?;
+        }
+        if !ids.is_empty() {
+            self.array(&format!("{before}e_id"), &[ids.len()], ids)?;
         }
         Ok(())
     }
