@@ -57,7 +57,13 @@ fn cases() -> Vec<SamplerConfig> {
         plain().with_weights(true),
         plain().with_weights(true).with_replacement(true),
         plain().with_disjoint(true),
-        plain().with_edge_attributes(EdgeFields { times: true, weights: true, features: true, labels: false, ids: true }),
+        plain().with_edge_attributes(EdgeFields {
+            times: true,
+            weights: true,
+            features: true,
+            labels: false,
+            ids: true,
+        }),
         plain()
             .with_times(temporal(TimeAttr::EdgeTime, uniform))
             .with_positions(true)

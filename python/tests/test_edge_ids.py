@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from conftest import finished, start
+from test_loader import sampled
 from test_servers import Servers
 
 import edgecut
@@ -192,6 +193,15 @@ with edgecut.connect() if sys.argv[1] == "servers" else edgecut.open(sys.argv[1]
     loader = edgecut.NeighborLoader(store, [4, 3], np.arange(200), batch_size=60, output="numpy")
     pickle.dump([batch["e_id"] for batch in loader], open(sys.argv[2] + str(store.rank), "wb"))
 """
+
+
+def test_train_sample_writes_positions(numbered, tmp_path):
+    np.save(tmp_path / "seeds.npy", np.arange(200))
+    archives = sampled(numbered[3], tmp_path / "sample", 1, "--seeds", tmp_path / "seeds.npy", "--seed", 3)
+    with edgecut.open(numbered[3]) as store:
+        loader = edgecut.NeighborLoader(store, [5, 3], np.arange(200), batch_size=64, seed=3, output="numpy")
+        for batch, archive in zip(loader, archives, strict=True):
+            assert np.array_equal(batch["e_id"], archive["e_id"])
 
 
 def test_processes_and_clients_of_servers_have_positions(numbered, tmp_path, monkeypatch):

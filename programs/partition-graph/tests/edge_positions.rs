@@ -115,7 +115,9 @@ fn an_added_reverse_has_the_position_of_its_edge() {
     for ([src, dst], position) in all_edges() {
         expected.entry([dst, src]).or_insert(position);
     }
-    for (out, more) in [("parts", &["--to-undirected"][..]), ("limited", &["--to-undirected", "--memory-limit", "1GiB"])] {
+    for (out, more) in
+        [("parts", &["--to-undirected"][..]), ("limited", &["--to-undirected", "--memory-limit", "1GiB"])]
+    {
         partition(&folder, out, "3", more);
         let found = stored(&folder, out, 0);
         assert_eq!(found.len(), expected.len());
@@ -152,7 +154,8 @@ fn update(folder: &Folder, conf: &Value) -> Output {
 fn an_update_removes_edges_and_refuses_to_add_any() {
     let folder = typed();
     partition(&folder, "parts", "3", &["--add-reverse-edges"]);
-    let table = |file: &str| json!([{"relation": ["u", "pays", "v"], "files": file, "source_id_col": "s", "dest_id_col": "t"}]);
+    let table =
+        |file: &str| json!([{"relation": ["u", "pays", "v"], "files": file, "source_id_col": "s", "dest_id_col": "t"}]);
     let removed = edge(5);
     folder.write("edges.csv", format!("s,t\n{},{}\n", removed[0], removed[1]));
     let output = update(&folder, &json!({"edges": table("edges.csv")}));
@@ -171,7 +174,9 @@ fn an_update_removes_edges_and_refuses_to_add_any() {
 fn tables_and_other_parts_have_no_positions() {
     let folder = homogeneous();
     let mut command = program();
-    command.args(["--dataset", "graph", "--num-partitions", "2", "--edge-ids", "--conf"]).arg(folder.path("graph.json"));
+    command
+        .args(["--dataset", "graph", "--num-partitions", "2", "--edge-ids", "--conf"])
+        .arg(folder.path("graph.json"));
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert_has(String::from_utf8(output.stderr).unwrap(), &["--edge-ids", "--conf"]);
