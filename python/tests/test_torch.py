@@ -180,6 +180,8 @@ def test_models_of_homogeneous_graphs_compute_the_same(graph, tmp_path, flags):
         ("--model", "gin", "--mlp-layers", 1),
         ("--model", "graphconv", "--relation-aggregation", "mean"),
         ("--model", "sage", "--node-embeddings", "user=4,item=3"),
+        ("--model", "sage", "--node-embeddings", "user=4:add,item=3"),
+        ("--model", "rgcn", "--node-embeddings", "user:add"),
         ("--model", "sage", "--batch-norm", "--readout", "jumping-knowledge-max"),
         ("--model", "gatv2", "--readout", "jumping-knowledge", "--layer-norm"),
     ],

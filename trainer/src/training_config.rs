@@ -64,8 +64,9 @@ settings! {
         /// the validation metric.
         pub fit: FitConfig = FitConfig::default();
         /// Give the nodes of a type learned embeddings of DIM values in addition to their features. The encoder reads both,
-        /// side by side [default of DIM: --hidden-channels. Node types without features always have embeddings]
-        pub node_embeddings: Vec<NodeEmbedding> = Vec::new() => Flag::new("TYPE[=DIM]");
+        /// side by side. With `:add`, a dense layer maps the features to DIM values, and the embeddings are added [default of
+        /// DIM: --hidden-channels. Node types without features always have embeddings]
+        pub node_embeddings: Vec<NodeEmbedding> = Vec::new() => Flag::new("TYPE[=DIM][:add]");
         /// Start of the embeddings of nodes that the saved model has no rows for [default: with --load-model mean, with
         /// --init-from random]
         pub new_embeddings: Option<NewEmbeddings> = None => Flag::new("zero|mean|neighbors|random");

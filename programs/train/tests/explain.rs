@@ -200,6 +200,7 @@ fn contributions_add_up_to_the_scores_of_predictions() {
         (&parts, &["--model", "gatv2", "--heads", "2", "--layer-norm"]),
         (&parts, &["--model", "transformer", "--heads", "2", "--encoder-decoder", "--residual"]),
         (&parts, &["--model", "sage", "--node-embeddings", "node=6"]),
+        (&parts, &["--model", "sage", "--node-embeddings", "node=6:add"]),
         (&typed, &["--model", "rgcn"]),
     ];
     for (parts, kind) in of_parts {

@@ -366,8 +366,9 @@ fn shuffled_number(n: usize) -> String {
 fn types_with_features_can_have_embeddings_in_every_layout() {
     for (task, flags) in [
         ("link", &["--node-embeddings", "item=5", "--eval-negatives", "5"][..]),
+        ("link", &["--node-embeddings", "item:add", "--eval-negatives", "5"]),
         ("node", &["--node-embeddings", "item", "--node-embeddings", "user=7"]),
-        ("node", &["--node-embeddings", "item=5,user=3", "--model", "rgcn", "--eval", "layer-wise"]),
+        ("node", &["--node-embeddings", "item=5:add,user=3", "--model", "rgcn", "--eval", "layer-wise"]),
     ] {
         let is_link = task == "link";
         let shop = Shop::new(user, is_link.then(|| HoldOut::random(0.2, 0.1, 0)));
@@ -418,6 +419,13 @@ fn types_with_features_can_have_embeddings_in_every_layout() {
             assert_same(&first, &second, &["test_acc", "valid_acc"]);
         }
     }
+}
+
+#[test]
+fn embeddings_are_added_to_features_alone() {
+    let shop = Shop::new(user, None);
+    let output = start("node", &shop.path("parts"), &["--node-embeddings", "user:add"]);
+    assert_error(&output, &["--node-embeddings", "node type user, which has none", ":add"]);
 }
 
 /// Writes tables of a shop whose users buy from the group of items that suits their taste. Neither group nor taste is in
@@ -478,6 +486,8 @@ fn a_recommender_with_features_and_embeddings_finds_more_than_one_with_features_
         (recall_of("test"), recall_of("popularity"))
     };
     let (features, popularity) = recall("features", &[]);
-    let (both, _) = recall("both", &["--node-embeddings", "user=32", "--node-embeddings", "item=32"]);
-    assert!(both > features + 0.2 && both > popularity + 0.2, "{both} with embeddings, {features}, {popularity}");
+    for both in ["user=32,item=32", "user:add,item:add"] {
+        let (found, _) = recall("both", &["--node-embeddings", both]);
+        assert!(found > features + 0.2 && found > popularity + 0.2, "{found} with {both}, {features}, {popularity}");
+    }
 }

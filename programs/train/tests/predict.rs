@@ -34,6 +34,7 @@ fn predictions_do_not_depend_on_the_partitioning() {
         "--model sage --encoder-decoder --residual --layer-norm",
         "--model rgcn",
         "--model sage --node-embeddings node=6",
+        "--model sage --node-embeddings node:add",
         "--model sage --batch-norm --readout jumping-knowledge --ema 0.5",
     ];
     // Batches of few nodes, fewer and more processes than parts, and processes that share parts unevenly.

@@ -55,6 +55,7 @@ const CASES: &str = r#"
 2 train node @parts --num-epochs three => "three" is not a whole number
 2 train node @parts --nproc-per-node two => tip: give a whole number
 1 train node @parts --node-embeddings nod=4 => nod, which does not exist (did you mean node?)
+2 train node @parts --node-embeddings node=x:add => "node=x:add" has no number of values | TYPE=DIM:add
 2 train node @parts --nproc-per-node 1000000 => --nproc-per-node | 1000000
 2 train node @parts --device cuda:99 => --device
 2 train node @parts --servers a:1 => --servers | --dataset-root-dir

@@ -43,7 +43,7 @@ class Network(Model):
         ``kind`` is for example ``{"sage": {"aggregation": "mean"}}`` or ``"gcn"``.
     num_nodes : dict of str to int, optional
         The number of nodes of each node type whose embeddings the model learns: the types without features, and those with
-        an ``embedding_dim`` in ``graph``.
+        an ``embedding_dim`` in ``graph``, which the encoder reads beside their features, or adds to them (``embedding_mode``).
     pyg_layers : list of dict, optional
         The layers of another kind, as the file of a model describes them.
 
@@ -95,13 +95,21 @@ class Network(Model):
         hidden = settings.positive("hidden_channels")
         self.has_encoders: bool = settings.get("encoders", True)
         self.encoders = torch.nn.ModuleDict()
+        self.projections = torch.nn.ModuleDict()
         self.embeddings = torch.nn.ModuleDict()
         for number, t in enumerate(graph["node_types"] if self.has_encoders else []):
             feature_dim, embedding_dim = t["feature_dim"], t.get("embedding_dim", 0)
-            if feature_dim + embedding_dim > 0:
-                self.encoders[str(number)] = torch.nn.Linear(feature_dim + embedding_dim, hidden)
-                if embedding_dim == 0:
-                    continue
+            mode = t.get("embedding_mode", "concatenate")
+            if mode not in ("add", "concatenate"):
+                raise ValueError(f"`embedding_mode` of node type {t['name']} is {mode!r}: choose add or concatenate")
+            if mode == "add":
+                self.projections[str(number)] = torch.nn.Linear(feature_dim, embedding_dim)
+            read = embedding_dim if mode == "add" else feature_dim + embedding_dim
+            # Sums of the hidden width are the first rows.
+            if read > 0 and not (mode == "add" and read == hidden):
+                self.encoders[str(number)] = torch.nn.Linear(read, hidden)
+            if feature_dim > 0 and embedding_dim == 0:
+                continue
             if num_nodes is None or t["name"] not in num_nodes:
                 raise ValueError(f"`num_nodes` lacks the node type {t['name']}, which has embeddings")
             self.embeddings[str(number)] = torch.nn.Embedding(num_nodes[t["name"]], embedding_dim or hidden)
@@ -286,12 +294,18 @@ class Network(Model):
             if name in n_id and n_id[name].is_floating_point():
                 raise ValueError(f"`n_id` of node type {name} has {n_id[name].dtype}, but ids are whole numbers")
             columns.append(table(n_id[name].long()) if name in n_id else table.weight)
-            if str(number) not in self.encoders:
-                return F.dropout(columns[0], self.dropout, self.training)
-        features = columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
-        features = F.dropout(features, self.input_dropout, self.training)
+        is_encoded = str(number) in self.encoders
+        if str(number) in self.projections:
+            features, embeddings = columns
+            features = self.projections[str(number)](F.dropout(features, self.input_dropout, self.training)) + embeddings
+        else:
+            features = columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
+            if is_encoded or not self.has_encoders:
+                features = F.dropout(features, self.input_dropout, self.training)
         if not self.has_encoders:
             return features
+        if not is_encoded:
+            return F.dropout(features, self.dropout, self.training)
         rows = self.encoders[str(number)](features)
         if len(self.layers) == 0 and len(self.outputs) == 0:
             return rows
@@ -305,6 +319,8 @@ class Network(Model):
         """Return the tensors of the model by their names in a file. They share memory with the parameters."""
         for number, encoder in self.encoders.items():
             yield from tensors_of(encoder, f"{before}encoders.{number}.")
+        for number, projection in self.projections.items():
+            yield from tensors_of(projection, f"{before}projections.{number}.")
         of_all_layers = 0
         for number, layer in enumerate(self.layers):
             for t, norm in enumerate([*self.norms_before[number], *self.norms_after[number]]):

@@ -8,7 +8,7 @@ use crate::embeddings::Embeddings;
 use crate::error::ModelError;
 use crate::error::TrainError;
 use crate::inference_progress::{InferenceProgress, InferenceStep};
-use crate::models::{GraphSchema, LayeredModel, ModelInput};
+use crate::models::{GraphSchema, LayeredModel, ModelInput, NodeTypeSchema};
 use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
@@ -154,8 +154,8 @@ fn needed_types(
 fn schema_of_rows(features: &GraphSchema, rows: &[Option<Arc<DistRows>>]) -> GraphSchema {
     let mut schema = features.clone();
     for (nodes, rows) in schema.node_types.iter_mut().zip(rows) {
-        nodes.feature_dim = rows.as_ref().map_or(0, |rows| rows.dim());
-        nodes.embedding_dim = 0;
+        let dim = rows.as_ref().map_or(0, |rows| rows.dim());
+        *nodes = NodeTypeSchema::new(std::mem::take(&mut nodes.name), dim);
     }
     schema
 }
@@ -230,7 +230,7 @@ impl<B: GnnBackend> Pass<'_, B> {
         const F32: f64 = size_of::<f32>() as f64;
         // An edge takes its source, a weight, and its place in the transposed block.
         const EDGE: f64 = 16.0;
-        let width_of = |t: usize| self.schema.node_types[t].encoded_width() as f64;
+        let width_of = |t: usize| self.schema.node_types[t].input_width() as f64;
         let t = self.node_type.index();
         // The output is held as a tensor and as bytes to write.
         let mut bytes = F32 * (width_of(t) + 2.0 * width as f64);

@@ -6,7 +6,7 @@ use edgecut_settings::suggestion;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use super::node_embedding::NodeEmbedding;
+use super::node_embedding::{EmbeddingMode, NodeEmbedding};
 use crate::error::{ModelError, TrainError};
 use edgecut_gnn::nn::{ConvKind, EdgeFeatureUse, EdgeShape, EdgeWeighting};
 
@@ -40,22 +40,38 @@ pub struct NodeTypeSchema {
     pub name: String,
     /// Columns of its features. 0 if it has no features; each node then has a learned embedding.
     pub feature_dim: usize,
-    /// Values of the learned embedding that each node has in addition to its features. The encoder reads both, side by side.
-    /// 0 without. The embedding of a node type without features has as many values as the hidden layers if this is 0;
-    /// otherwise an encoder reads it.
+    /// Values of the learned embedding that each node has in addition to its features. 0 without. The embedding of a node type
+    /// without features has as many values as the hidden layers if this is 0; otherwise an encoder reads it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub embedding_dim: usize,
+    /// The combination of this embedding with the features.
+    #[serde(default, skip_serializing_if = "EmbeddingMode::is_default")]
+    pub embedding_mode: EmbeddingMode,
 }
 
 impl NodeTypeSchema {
     /// Makes a node type with features. With 0 columns, it has embeddings as wide as the hidden layers.
     pub fn new(name: impl Into<String>, feature_dim: usize) -> Self {
-        Self { name: name.into(), feature_dim, embedding_dim: 0 }
+        Self { name: name.into(), feature_dim, embedding_dim: 0, embedding_mode: EmbeddingMode::default() }
+    }
+
+    /// Returns the number of values that an input of the model has per node: features, then the embedding beside them. 0 if a
+    /// node has neither.
+    pub fn input_width(&self) -> usize {
+        self.feature_dim.saturating_add(self.embedding_dim)
     }
 
     /// Returns the number of values that the encoder reads per node; 0 if it has none.
     pub fn encoded_width(&self) -> usize {
-        self.feature_dim.saturating_add(self.embedding_dim)
+        match self.embedding_mode {
+            EmbeddingMode::Concatenate => self.input_width(),
+            EmbeddingMode::Add => self.embedding_dim,
+        }
+    }
+
+    /// Returns whether the embedding is added to the features, which a dense layer maps to its width.
+    pub fn adds_embedding(&self) -> bool {
+        self.embedding_mode == EmbeddingMode::Add
     }
 
     /// Returns the number of values of a node's learned embedding in a model with this width; 0 without embeddings.
@@ -140,7 +156,7 @@ impl GraphSchema {
     /// Adds learned embeddings of nodes. An embedding without a number of values has `hidden_channels` of them.
     ///
     /// # Errors
-    /// [`ModelError::Schema`] for a node type that does not exist or is named twice.
+    /// [`ModelError::Schema`] for a node type that does not exist, is named twice, or has no features to add an embedding to.
     pub fn with_embeddings(mut self, embeddings: &[NodeEmbedding], hidden_channels: usize) -> Result<Self, ModelError> {
         for (at, embedding) in embeddings.iter().enumerate() {
             let name = &embedding.node_type;
@@ -156,6 +172,13 @@ impl GraphSchema {
                 );
                 return Err(ModelError::Schema { what });
             };
+            if embedding.mode == EmbeddingMode::Add && nodes.feature_dim == 0 {
+                let what = format!(
+                    "`node_embeddings` adds embeddings to the features of node type {name}, which has none: leave `:add` out"
+                );
+                return Err(ModelError::Schema { what });
+            }
+            nodes.embedding_mode = embedding.mode;
             nodes.embedding_dim = match embedding.dim {
                 Some(dim) => dim,
                 // A type without features has such an embedding in any case.
@@ -260,7 +283,10 @@ impl GraphSchema {
         let is_homogeneous = schema.is_homogeneous() && model.is_homogeneous();
         for nodes in &mut schema.node_types {
             let of_model = model.node_types.iter().find(|other| is_homogeneous || other.name == nodes.name);
-            nodes.embedding_dim = of_model.map_or(0, |of_model| of_model.embedding_dim);
+            if let Some(of_model) = of_model {
+                nodes.embedding_dim = of_model.embedding_dim;
+                nodes.embedding_mode = of_model.embedding_mode;
+            }
         }
         Ok(schema)
     }
@@ -348,10 +374,14 @@ impl GraphSchema {
         widths.filter(|(_, width)| *width > 0).collect()
     }
 
-    /// Returns the embeddings that were added to node types.
+    /// Returns the embeddings that were given to node types.
     pub fn node_embeddings(&self) -> Vec<NodeEmbedding> {
-        let added = self.node_types.iter().filter(|nodes| nodes.embedding_dim > 0);
-        added.map(|nodes| NodeEmbedding { node_type: nodes.name.clone(), dim: Some(nodes.embedding_dim) }).collect()
+        let mut embeddings = Vec::new();
+        for nodes in self.node_types.iter().filter(|nodes| nodes.embedding_dim > 0) {
+            let dim = Some(nodes.embedding_dim);
+            embeddings.push(NodeEmbedding { node_type: nodes.name.clone(), dim, mode: nodes.embedding_mode });
+        }
+        embeddings
     }
 
     /// Describes the first difference to the schema of another graph, or returns `None` if a model of one graph fits
@@ -365,6 +395,7 @@ impl GraphSchema {
             let nodes = schema.node_types.iter().map(|nodes| {
                 let embedding = match nodes.embedding_dim {
                     0 => String::new(),
+                    dim if nodes.adds_embedding() => format!(" and added embeddings of {dim} values"),
                     dim => format!(" and embeddings of {dim} values"),
                 };
                 if names {
@@ -439,7 +470,8 @@ impl GraphSchema {
         None
     }
 
-    /// Checks that there are node types and edge types, and that edge types join existing node types.
+    /// Checks that there are node types and edge types, that edge types join existing node types, and that nodes with added
+    /// embeddings have features.
     ///
     /// # Errors
     /// [`ModelError::Schema`] if not.
@@ -451,6 +483,11 @@ impl GraphSchema {
         let time_dim = self.time_dim();
         if self.edge_types.iter().any(|edges| edges.time_dim != 0 && edges.time_dim != time_dim) {
             return fail("the encodings of times of all edge types must have the same number of columns".into());
+        }
+        for nodes in self.node_types.iter().filter(|nodes| nodes.adds_embedding()) {
+            if nodes.feature_dim == 0 || nodes.embedding_dim == 0 {
+                return fail(format!("node type {} has no features or no embedding, which are added", nodes.name));
+            }
         }
         let count = self.node_types.len();
         match self.edge_types.iter().find(|edges| edges.src.index() >= count || edges.dst.index() >= count) {

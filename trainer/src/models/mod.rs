@@ -27,5 +27,5 @@ pub(crate) use model_input::InputRows;
 pub use model_input::{ModelInput, NodeInput};
 pub use network::{Layer, Network, Norm};
 pub use network_config::{NetworkConfig, NetworkOutput, Pooling, Readout};
-pub use node_embedding::NodeEmbedding;
+pub use node_embedding::{EmbeddingMode, NodeEmbedding};
 pub use node_model::NodeClassifier;

@@ -53,8 +53,11 @@ const POOLED: u64 = 1;
 #[derive(Module, Debug)]
 pub struct Network<B: Backend> {
     /// The encoder of the features of each node type, and of the embeddings that it has beside them; `None` for node types
-    /// whose embeddings have the hidden width, and without encoders.
+    /// whose embeddings, or sums of features and embeddings, have the hidden width, and without encoders.
     pub encoders: Vec<Option<Dense<B>>>,
+    /// The layer that maps the features of each node type to the width of the embeddings that are added to them; `None` for
+    /// node types without such embeddings.
+    pub projections: Vec<Option<Dense<B>>>,
     /// The layers.
     pub layers: Vec<Layer<B>>,
     /// The normalisations of layers of the form [`LayerForm::Direct`]: of the inputs of all layers but the first, or of
@@ -115,10 +118,18 @@ impl<B: Backend> Network<B> {
         let hidden = config.hidden_channels;
         let node_types = &config.graph.node_types;
         let mut encoders = Vec::with_capacity(node_types.len());
+        let mut projections = Vec::with_capacity(node_types.len());
         for nodes in node_types {
-            let width = nodes.encoded_width();
-            let is_encoded = config.encoders && width > 0;
-            encoders.push(if is_encoded { Some(Dense::new(width, hidden, init, device)) } else { None });
+            let mut encoder = None;
+            if config.has_encoder(nodes) {
+                encoder = Some(Dense::new(nodes.encoded_width(), hidden, init, device));
+            }
+            encoders.push(encoder);
+            let mut projection = None;
+            if nodes.adds_embedding() {
+                projection = Some(Dense::new(nodes.feature_dim, nodes.embedding_dim, init, device));
+            }
+            projections.push(projection);
         }
         let ends = config.graph.edge_shapes();
         let shape = HeteroShape {
@@ -165,7 +176,7 @@ impl<B: Backend> Network<B> {
             virtual_nodes.push(VirtualNode::with_init(hidden, init, device));
         }
         let settings = Settings(Box::new(config.clone()));
-        Self { encoders, layers, norms, outputs, output, times, virtual_nodes, settings }
+        Self { encoders, projections, layers, norms, outputs, output, times, virtual_nodes, settings }
     }
 
     /// Returns the network with some columns of the output for one node type as its only output. The network must have
@@ -226,7 +237,8 @@ impl<B: GnnBackend> Network<B> {
         for virtual_node in &mut self.virtual_nodes {
             virtual_node.set_precision(precision);
         }
-        for dense in self.encoders.iter_mut().chain(&mut self.outputs).chain([&mut self.output]).flatten() {
+        let of_nodes = self.encoders.iter_mut().chain(&mut self.projections).chain(&mut self.outputs);
+        for dense in of_nodes.chain([&mut self.output]).flatten() {
             dense.set_precision(precision);
         }
     }
@@ -331,7 +343,7 @@ impl<B: GnnBackend> Network<B> {
         }
     }
 
-    /// Returns the rows before the first layer: encoded features, embeddings, or the features themselves.
+    /// Returns the rows before the first layer: encoded features, embeddings, sums of both, or the features themselves.
     fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
         let config = self.config();
         let mut all = Vec::with_capacity(self.encoders.len());
@@ -341,7 +353,10 @@ impl<B: GnnBackend> Network<B> {
                 continue;
             }
             let of_type = &config.graph.node_types[t];
-            let expected = if encoder.is_some() { of_type.encoded_width() } else { config.channels_before(0) };
+            let expected = match of_type.input_width() {
+                0 => config.channels_before(0),
+                width => width,
+            };
             let width = nodes.features.as_ref().map_or(0, |features| features.dims()[1]);
             let Some(features) = nodes.features.clone().filter(|_| width == expected) else {
                 return Err(ModelError::batch(format!(
@@ -351,13 +366,24 @@ impl<B: GnnBackend> Network<B> {
             };
             let of_input = self.mask(mode, config.input_dropout, INPUT, t);
             let of_encoded = self.mask(mode, config.dropout, ENCODED, t);
+            let rows = match &self.projections[t] {
+                Some(projection) => {
+                    let [count, _] = features.dims();
+                    let embeddings = last_columns(features.clone(), of_type.embedding_dim);
+                    let features = features.slice([0..count, 0..of_type.feature_dim]);
+                    projection.forward(masked(features, of_input), Activation::Identity) + embeddings
+                }
+                None if encoder.is_some() || !config.encoders => masked(features, of_input),
+                None => features,
+            };
             all.push(Some(match encoder {
                 Some(encoder) => {
                     let is_result = config.num_layers == 0 && config.outputs.is_empty();
                     let activation = if is_result { Activation::Identity } else { Activation::Relu(of_encoded) };
-                    encoder.forward(masked(features, of_input), activation)
+                    encoder.forward(rows, activation)
                 }
-                None => masked(features, if config.encoders { of_encoded } else { of_input }),
+                None if config.encoders => masked(rows, of_encoded),
+                None => rows,
             }));
         }
         Ok(all)

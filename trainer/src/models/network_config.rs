@@ -6,7 +6,7 @@ use edgecut_graph::NodeTypeId;
 use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
-use super::graph_schema::GraphSchema;
+use super::graph_schema::{GraphSchema, NodeTypeSchema};
 use super::network::Network;
 use super::old_settings::current;
 use crate::error::{ModelError, TrainError};
@@ -298,6 +298,9 @@ impl NetworkConfig {
         if !encoders && !self.graph.is_homogeneous() {
             return Some("a graph of several node types or edge types needs encoders (`encoders`)".into());
         }
+        if !encoders && self.graph.node_types[0].adds_embedding() {
+            return Some("features with added embeddings need encoders (`encoders`)".into());
+        }
         if layer_norm && batch_norm {
             return Some("it has layer norm and batch norm: choose one of them".into());
         }
@@ -394,6 +397,13 @@ impl NetworkConfig {
     /// Returns the form of the layers.
     pub fn form(&self) -> LayerForm {
         if self.encoders { LayerForm::Typed } else { LayerForm::Direct }
+    }
+
+    /// Returns true if the network has an encoder of the rows of a node type. The sum of features and an embedding is the first
+    /// row of a node if it has the hidden width.
+    pub(super) fn has_encoder(&self, nodes: &NodeTypeSchema) -> bool {
+        let width = nodes.encoded_width();
+        self.encoders && width > 0 && !(nodes.adds_embedding() && width == self.hidden_channels)
     }
 
     /// Returns true if output layers follow the last convolution. Otherwise it computes the result.

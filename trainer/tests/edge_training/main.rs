@@ -20,7 +20,7 @@ use edgecut_trainer::edge::{
     unknown_reverse_pair,
 };
 use edgecut_trainer::gradients::flatten_parameters;
-use edgecut_trainer::models::{ConvKind, EdgeModelConfig, NodeEmbedding, SageSettings, TargetEdges};
+use edgecut_trainer::models::{ConvKind, EdgeModelConfig, SageSettings, TargetEdges};
 use edgecut_trainer::{
     EmbeddingTable, EpochReport, FitConfig, FittedOf, Observer, SeedResult, SeedScores, TrainError, TrainedModel,
     TrainingConfig, evaluate_model, train_model,
@@ -226,7 +226,7 @@ fn embeddings_of_a_model_for_edges_follow_the_schedule() {
         let mut config = config(1);
         config.training.fit.warmup_steps = warmup_steps;
         config.training.embedding_lr = Some(rate);
-        config.training.node_embeddings = vec![NodeEmbedding { node_type: "user".into(), dim: Some(4) }];
+        config.training.node_embeddings = vec!["user=4".parse().expect("an embedding")];
         let mut tables = on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
             trained(&graph, &config, world).embeddings.tables().expect("tables")
         });

@@ -1,5 +1,6 @@
 //! Numerical tests: each operation, layer and model against a slower and more obvious implementation.
 
+mod added_embeddings;
 mod addresses;
 mod aggregate;
 mod attention;
