@@ -78,12 +78,13 @@ impl ShardValues {
     }
 }
 
-/// The state of the rows that a process holds: their values, the moments of the optimizer, and the number of steps.
+/// The state of the rows that a process holds: their values, the moments of the optimizer, averages, and the number of steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShardState {
     /// The number of steps that the embedding has taken.
     pub version: u64,
-    /// For each row its values, first moments and second moments; `None` if the process holds no rows.
+    /// For each row its values, first moments and second moments, and with averages what the values lack to their average, and
+    /// the step of the last update as bits; `None` if the process holds no rows.
     pub rows: Option<Vec<f32>>,
 }
 
@@ -243,6 +244,23 @@ impl DistEmbedding {
         *self.pieces.get_mut() = 0;
     }
 
+    /// Averages the rows over the steps from now on, until they are restored or loaded: `average = decay * average + (1 - decay) *
+    /// value` after each step, from the values after the first step on, also for the rows without gradients. Every rank must call
+    /// this before the first step.
+    pub fn average(&mut self, decay: f64) {
+        if let Some(shard) = &self.shard {
+            shard.average(decay);
+        }
+    }
+
+    /// Lets all reads of the rows that this process holds return their averages, or their values again. Every rank must call
+    /// this, with collectives before and after.
+    pub fn show_averages(&self, shown: bool) {
+        if let Some(shard) = &self.shard {
+            shard.show_averages(shown);
+        }
+    }
+
     /// Copies the values that this process holds to `values` and reuses its memory.
     pub fn copy_shard(&self, values: &mut ShardValues) {
         let Some(shard) = &self.shard else {
@@ -280,7 +298,7 @@ impl DistEmbedding {
     /// # Errors
     /// [`SampleError::Layout`] if the state is that of other rows.
     pub fn set_state(&mut self, state: &ShardState) -> Result<(), SampleError> {
-        let held = self.shard.as_ref().map(|shard| shard.num_rows() * 3 * self.dim);
+        let held = self.shard.as_ref().map(|shard| shard.state_len());
         let given = state.rows.as_ref().map(Vec::len);
         if held != given {
             let what = format!(

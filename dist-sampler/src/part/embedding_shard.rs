@@ -1,5 +1,6 @@
 //! The rows of an embedding that one process holds.
 
+use crate::part::embedding_rows::{EmbeddingRows, RowLayout};
 use crate::part::sparse_adam::SparseAdam;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -18,8 +19,7 @@ const ROWS_PER_TASK: usize = 256;
 pub(crate) struct Shard {
     dim: usize,
     num_rows: usize,
-    /// For each row its values, then both moments, so that a step touches one stretch of memory per row.
-    rows: RwLock<Vec<f32>>,
+    rows: RwLock<EmbeddingRows>,
     pending: Mutex<Pending>,
     version: watch::Sender<u64>,
 }
@@ -51,10 +51,9 @@ pub(crate) struct Update {
 impl Shard {
     /// Makes rows and fills them with `init(row, values)`.
     pub(crate) fn new(num_rows: usize, dim: usize, init: impl Fn(usize, &mut [f32]) + Sync) -> Self {
-        let mut rows = vec![0.0; num_rows * 3 * dim];
-        rows.par_chunks_exact_mut(3 * dim).enumerate().for_each(|(row, values)| init(row, &mut values[..dim]));
+        let rows = RwLock::new(EmbeddingRows::new(num_rows, dim, init));
         let (version, _) = watch::channel(0);
-        Self { dim, num_rows, rows: RwLock::new(rows), pending: Mutex::default(), version }
+        Self { dim, num_rows, rows, pending: Mutex::default(), version }
     }
 
     pub(crate) fn dim(&self) -> usize {
@@ -66,7 +65,6 @@ impl Shard {
     }
 
     /// Returns the number of steps taken.
-    #[cfg(test)]
     pub(crate) fn version(&self) -> u64 {
         *self.version.borrow()
     }
@@ -81,10 +79,10 @@ impl Shard {
     pub(crate) fn read(&self, wanted: &[u32]) -> Vec<f32> {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let mut values = vec![0.0; wanted.len() * self.dim];
+        let version = self.version();
         // Sequential, since this may run on a network thread, which must not wait for the worker threads.
         for (values, &row) in values.chunks_exact_mut(self.dim).zip(wanted) {
-            let start = row as usize * 3 * self.dim;
-            values.copy_from_slice(&rows[start..start + self.dim]);
+            rows.read(row as usize, version, values);
         }
         values
     }
@@ -92,45 +90,60 @@ impl Shard {
     /// Copies the values of consecutive rows, which must be in range, to `values`, `[range.len(), dim]`.
     pub(crate) fn read_range(&self, range: Range<usize>, values: &mut [f32]) {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-        let rows = &rows[range.start * 3 * self.dim..range.end * 3 * self.dim];
-        let copy = |(values, row): (&mut [f32], &[f32])| values.copy_from_slice(&row[..self.dim]);
-        values.par_chunks_exact_mut(self.dim).zip(rows.par_chunks_exact(3 * self.dim)).for_each(copy);
+        rows.read_range(range, self.version(), values);
     }
 
-    /// Sets the values of all rows. Resets moments, steps and pending gradients.
+    /// Averages the rows from now on, as [`RowLayout`] describes.
+    pub(crate) fn average(&self, decay: f64) {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner).average(decay);
+    }
+
+    /// Lets reads return averages, or values.
+    pub(crate) fn show_averages(&self, shown: bool) {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner).show_averages(shown);
+    }
+
+    /// Sets the values of all rows. Resets moments, averages, steps and pending gradients.
     pub(crate) fn replace(&self, values: &[f32]) {
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        rows.par_chunks_exact_mut(3 * self.dim).zip(values.par_chunks_exact(self.dim)).for_each(|(row, values)| {
-            row[..self.dim].copy_from_slice(values);
-            row[self.dim..].fill(0.0);
-        });
+        rows.reset();
+        for (row, values) in values.chunks_exact(self.dim).enumerate() {
+            rows.set(row, values);
+        }
+        drop(rows);
         self.start_anew();
     }
 
-    /// Calls `write` to set the values of rows, which must be in range. Resets moments, steps and pending gradients.
+    /// Calls `write` to set the values of rows, which must be in range. Resets moments, averages, steps and pending gradients.
     pub(crate) fn fill<E>(&self, write: impl FnOnce(SetRow<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        rows.par_chunks_exact_mut(3 * self.dim).for_each(|row| row[self.dim..].fill(0.0));
-        let written = write(&mut |row, values| rows[row * 3 * self.dim..][..self.dim].copy_from_slice(values));
+        rows.reset();
+        let written = write(&mut |row, values| rows.set(row, values));
         drop(rows);
         self.start_anew();
         written
     }
 
-    /// Returns a copy of all rows with their moments.
+    /// Returns a copy of all rows with their moments and averages.
     ///
     /// # Shapes
-    /// - output: `[num_rows, 3 * dim]`: values, first and second moments
+    /// - output: `[num_rows, numbers of a row]`, as [`RowLayout`] describes them
     pub(crate) fn state(&self) -> Vec<f32> {
-        self.rows.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.rows.read().unwrap_or_else(PoisonError::into_inner).memory().to_vec()
     }
 
-    /// Replaces all rows and their moments, and continues after step `version`. Gradients of earlier steps are dropped.
+    /// Returns the length of the state.
+    pub(crate) fn state_len(&self) -> usize {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner).memory().len()
+    }
+
+    /// Replaces all rows, their moments and averages, and continues after step `version`. Gradients of earlier steps are
+    /// dropped.
     ///
     /// # Shapes
-    /// - `state`: `[num_rows, 3 * dim]`, as [`state`](Self::state) returns it
+    /// - `state`: as [`state`](Self::state) returns it
     pub(crate) fn set_state(&self, version: u64, state: &[f32]) {
-        self.rows.write().unwrap_or_else(PoisonError::into_inner).copy_from_slice(state);
+        self.rows.write().unwrap_or_else(PoisonError::into_inner).memory_mut().copy_from_slice(state);
         *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Pending { version, by_version: BTreeMap::new() };
         self.version.send_replace(version);
     }
@@ -172,8 +185,8 @@ impl Shard {
         // time.
         touched.par_sort_unstable();
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        let apply = Apply { dim: self.dim, updates: &updates, optimizer, scale, step };
-        apply.run(&touched, 0, &mut rows);
+        let apply = Apply { layout: rows.layout(), updates: &updates, optimizer, scale, step };
+        apply.run(&touched, 0, rows.memory_mut());
         drop(rows);
         self.version.send_replace(step);
     }
@@ -191,7 +204,7 @@ impl Shard {
 
 /// The application of one step to the touched rows.
 struct Apply<'a> {
-    dim: usize,
+    layout: RowLayout,
     updates: &'a [Update],
     optimizer: &'a SparseAdam,
     scale: f32,
@@ -207,7 +220,7 @@ impl Apply<'_> {
             let middle = touched.partition_point(|&(row, ..)| row < middle_row);
             // A row with most of the gradients cannot be split further.
             if middle > 0 {
-                let (head, tail) = rows.split_at_mut((middle_row - first) as usize * 3 * self.dim);
+                let (head, tail) = rows.split_at_mut((middle_row - first) as usize * self.layout.width());
                 rayon::join(
                     || self.run(&touched[..middle], first, head),
                     || self.run(&touched[middle..], middle_row, tail),
@@ -215,18 +228,19 @@ impl Apply<'_> {
                 return;
             }
         }
-        let mut sum = vec![0.0; self.dim];
+        let RowLayout { dim, .. } = self.layout;
+        let width = self.layout.width();
+        let mut sum = vec![0.0; dim];
+        let mut before = vec![0.0; dim];
         for same in touched.chunk_by(|a, b| a.0 == b.0) {
             sum.fill(0.0);
             for &(_, update, at) in same {
-                let gradient = &self.updates[update as usize].gradients[at as usize * self.dim..][..self.dim];
+                let gradient = &self.updates[update as usize].gradients[at as usize * dim..][..dim];
                 sum.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += value);
             }
             sum.iter_mut().for_each(|value| *value *= self.scale);
-            let row = &mut rows[(same[0].0 - first) as usize * 3 * self.dim..][..3 * self.dim];
-            let (value, moments) = row.split_at_mut(self.dim);
-            let (first, second) = moments.split_at_mut(self.dim);
-            self.optimizer.apply(self.step, &sum, value, first, second);
+            let row = &mut rows[(same[0].0 - first) as usize * width..][..width];
+            self.layout.update(row, &sum, self.optimizer, self.step, &mut before);
         }
     }
 }
@@ -281,6 +295,51 @@ mod tests {
                     prop_assert!((found - expected[0]).abs() < 2e-3, "row {}: {} for {}", row, found, expected[0]);
                 }
             }
+        }
+    }
+
+    /// The average of a dense table in f64 after each step, which counts rows without gradients as well.
+    #[test]
+    fn averages_are_those_of_the_slow_version() {
+        for decay in [0.0, 0.9, 0.9999] {
+            let shard = Shard::new(4, 2, |row, values| values.fill(row as f32));
+            shard.average(decay);
+            let all: Vec<u32> = (0..4).collect();
+            let mut slow: Vec<f64> = Vec::new();
+            // Row 3 has no gradients, row 2 none in the first step, and steps 2 and 3 have none at all.
+            for (step, rows) in [&[0, 1][..], &[1, 2], &[], &[], &[2], &[0, 1, 2]].into_iter().enumerate() {
+                let gradients = (0..rows.len() * 2).map(|i| (step as f32 + i as f32).cos()).collect();
+                shard.push(step as u64, (0, 0), Update { rows: rows.to_vec(), gradients }).expect("the next step");
+                shard.step(&SparseAdam::new(0.1), 1.0);
+                let values: Vec<f64> = shard.read(&all).into_iter().map(f64::from).collect();
+                if slow.is_empty() {
+                    slow.clone_from(&values);
+                }
+                slow.iter_mut().zip(values).for_each(|(slow, value)| *slow += (1.0 - decay) * (value - *slow));
+                shard.show_averages(true);
+                let found = shard.read(&all);
+                let mut range = vec![0.0; 8];
+                shard.read_range(0..4, &mut range);
+                assert_eq!(found, range);
+                shard.show_averages(false);
+                let far = found.iter().zip(&slow).find(|(found, slow)| (f64::from(**found) - **slow).abs() > 1e-6);
+                assert!(far.is_none(), "decay {decay}, step {step}: {far:?}");
+            }
+            assert_eq!(shard.read(&[3]), [3.0; 2]);
+            // Another shard continues with the same bits.
+            let other = Shard::new(4, 2, |_, _| ());
+            other.average(decay);
+            assert_eq!(other.state_len(), shard.state_len());
+            other.set_state(shard.version(), &shard.state());
+            for shard in [&shard, &other] {
+                let update = Update { rows: vec![1], gradients: vec![0.5, -0.5] };
+                shard.push(shard.version(), (0, 0), update).expect("the next step");
+                shard.step(&SparseAdam::new(0.1), 1.0);
+                shard.show_averages(true);
+            }
+            assert_eq!(shard.read(&all), other.read(&all));
+            shard.replace(&[7.0; 8]);
+            assert_eq!(shard.read(&all), [7.0; 8], "averages of replaced rows are the rows");
         }
     }
 

@@ -6,6 +6,7 @@ mod directory_lookups;
 pub(crate) mod disk_waits;
 mod edge_attributes;
 mod edge_lookups;
+pub(crate) mod embedding_rows;
 pub(crate) mod embedding_shard;
 pub(crate) mod embedding_shards;
 mod hop;

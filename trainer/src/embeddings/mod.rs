@@ -13,6 +13,7 @@ use crate::model_file::{EmbeddingTable, NamedTable};
 use crate::models::GraphSchema;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistEmbedding, DistGraph, EmbeddingConfig, ShardState, ShardValues, SparseAdam};
 use edgecut_gnn::ops::{GnnBackend, host_values};
 use edgecut_graph::NodeTypeId;
@@ -30,6 +31,8 @@ pub struct Embeddings {
     names: Vec<String>,
     /// By table, true if training keeps its values.
     frozen: Vec<bool>,
+    /// True if the values of other tables are averaged.
+    is_averaged: bool,
     graph: Option<Arc<DistGraph>>,
     /// The learning rate of a training without a schedule, and of the next step.
     initial_lr: f64,
@@ -134,6 +137,29 @@ impl Embeddings {
     /// Keeps the values of the tables whose node types `is_frozen` selects. They get no gradients from then on.
     pub(crate) fn freeze(&mut self, is_frozen: impl Fn(&str) -> bool) {
         self.frozen = self.names.iter().map(|node_type| is_frozen(node_type)).collect();
+    }
+
+    /// Averages the tables that are not frozen over the steps of a training ([`DistEmbedding::average`]).
+    pub(crate) fn average(&mut self, decay: f64) {
+        for (table, _) in self.tables.iter_mut().zip(&self.frozen).filter(|(_, frozen)| !**frozen) {
+            table.average(decay);
+            self.is_averaged = true;
+        }
+    }
+
+    /// Lets reads return averages, if there are some, or values again. Every rank must call this.
+    ///
+    /// # Errors
+    /// A failure of the job.
+    pub(crate) fn show_averages(&self, shown: bool, world: &mut ProcessGroup) -> Result<(), TrainError> {
+        if !self.is_averaged {
+            return Ok(());
+        }
+        // Other ranks may still read what this rank has shown so far, and read next when all ranks show the same.
+        world.barrier()?;
+        self.tables.iter().for_each(|table| table.show_averages(shown));
+        world.barrier()?;
+        Ok(())
     }
 
     /// Fetches the rows that a batch reads and adds them to the features of their node types.

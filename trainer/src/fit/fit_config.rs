@@ -42,7 +42,7 @@ settings! {
         /// L2 penalty on all parameters except embeddings; for adamw, the decoupled weight decay
         pub weight_decay: f64 = 0.0 => Flag::new("X").checked(not_negative).training_only();
         /// Evaluate and save an exponential moving average of the parameters, which keeps this share of the average at each
-        /// step, for example 0.999. Not for models with embeddings
+        /// step, for example 0.999
         pub ema: Option<f64> = None => Flag::new("DECAY").checked(below_1).training_only();
         /// Keep these parameters as they are, for example layers.0,encoders: names of tensors as in a saved model, or the
         /// first parts of their names. `embeddings` are the embeddings of nodes without features

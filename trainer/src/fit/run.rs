@@ -59,9 +59,8 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
                 "`grad_clip` has no effect on embeddings, and this model has no other parameters: leave it out".into();
             return Err(TrainError::Config { what });
         }
-        if config.ema.is_some() && task.embeddings().num_trained_values() > 0 {
-            let what = "`ema` does not average embeddings, which this model has: leave it out, or freeze them".into();
-            return Err(TrainError::Config { what });
+        if let Some(decay) = config.ema {
+            task.embeddings_mut().average(decay);
         }
         let selection = task.evaluator().selection();
         let mut progress = Progress::new(config, selection.clone(), world);
@@ -212,8 +211,20 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
         Err(TrainError::Config { what })
     }
 
-    /// Evaluates the model on the validation data, and keeps it if it is the best one.
+    /// Evaluates the model, or its average, on the validation data, and keeps it if it is the best one.
     fn validate(
+        &mut self,
+        model: &M,
+        report: &mut EpochReport<ScoresOf<T, B, M>>,
+        is_last: bool,
+    ) -> Result<(), TrainError> {
+        self.task.embeddings().show_averages(true, self.world)?;
+        self.validate_shown(model, report, is_last)?;
+        self.task.embeddings().show_averages(false, self.world)
+    }
+
+    /// Validates the model with the embeddings that are shown.
+    fn validate_shown(
         &mut self,
         model: &M,
         report: &mut EpochReport<ScoresOf<T, B, M>>,
@@ -254,6 +265,7 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
             checkpointer.finish(self.world)?;
         }
         let mut model = self.progress.averaged.model(&model)?;
+        self.task.embeddings().show_averages(true, self.world)?;
         let mut best_epoch = 0;
         let mut valid = ScoresOf::<T, B, M>::default();
         if let Some(best) = self.progress.best {

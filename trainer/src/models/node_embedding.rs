@@ -79,8 +79,9 @@ impl FromStr for NodeEmbedding {
             None => (before_mode, None),
             Some((node_type, dim)) => {
                 let dim = dim.parse().ok().filter(|dim| (1..=1 << 20).contains(dim));
-                let dim =
-                    dim.ok_or_else(|| format!("{text:?} has no number of values from 1 to 1048576: write TYPE=DIM or TYPE=DIM:add"))?;
+                let dim = dim.ok_or_else(|| {
+                    format!("{text:?} has no number of values from 1 to 1048576: write TYPE=DIM or TYPE=DIM:add")
+                })?;
                 (node_type, Some(dim))
             }
         };
