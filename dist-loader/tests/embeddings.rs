@@ -24,12 +24,14 @@ fn gradients_of(step: u64, worker: u64) -> (Vec<u32>, Vec<f32>) {
     (nodes, gradients)
 }
 
-/// Trains over all ranks, which divide the four workers' work. Returns the table that each rank has at the end.
+/// Trains over all ranks, which divide the four workers' work. Returns the table that each rank has at the end, and the averages
+/// of its rows.
 fn train(dir: &Path, world_size: usize) -> Vec<Vec<f32>> {
     let small = DistGraphConfig { num_workers: 1, fetch_chunk_bytes: 100, ..DistGraphConfig::default() };
     on_ranks(dir, world_size, &small, |graph: Arc<DistGraph>, world| {
         let config = EmbeddingConfig { dim: DIM, seed: 3, scale: 0.5 };
         let mut embedding = DistEmbedding::new(graph.clone(), NODES, config).expect("an embedding");
+        embedding.average(0.7);
         world.barrier().expect("all have it");
         let runtime = graph.handle().clone();
         let start = embedding.shard_values();
@@ -49,6 +51,12 @@ fn train(dir: &Path, world_size: usize) -> Vec<Vec<f32>> {
         };
         let table = run(&mut embedding, world);
         world.barrier().expect("all have the table");
+        embedding.show_averages(true);
+        world.barrier().expect("all show averages");
+        let averages = runtime.block_on(embedding.table()).expect("the averages");
+        assert!(averages != table);
+        world.barrier().expect("all have the averages");
+        embedding.show_averages(false);
         embedding.restore(&start);
         world.barrier().expect("all start anew");
         assert!(run(&mut embedding, world) == table, "from the same start it learns the same");
@@ -57,7 +65,7 @@ fn train(dir: &Path, world_size: usize) -> Vec<Vec<f32>> {
         world.barrier().expect("all have loaded");
         assert!(runtime.block_on(embedding.table()).expect("the whole table") == table);
         assert!(embedding.load(&table[1..]).is_err());
-        table
+        [table, averages].concat()
     })
 }
 

@@ -203,7 +203,11 @@ pub fn train_model<T: SeedTask, B: AutodiffGnnBackend>(
 ) -> Result<FittedOf<T, B::InnerBackend>, TrainError> {
     let model_config = T::model_config(data, config)?;
     T::check_training_data(data, world)?;
-    let embedded = data.graph().zip(model_config.network()).map(|(graph, network)| EmbeddedNodes::of(graph, network));
+    let averages = T::fit_config(config).ema.is_some();
+    let embedded = match (data.graph(), model_config.network()) {
+        (Some(graph), Some(network)) => Some(EmbeddedNodes { averages, ..EmbeddedNodes::of(graph, network) }),
+        _ => None,
+    };
     check_model_memory::<B>(model_config.num_parameters(), embedded, world)?;
     let setup = Setup { data, config, model_config: &model_config, device, world: &mut *world };
     let model = T::init::<B>(&setup)?;

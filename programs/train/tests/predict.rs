@@ -33,7 +33,7 @@ fn predictions_do_not_depend_on_the_partitioning() {
         "--model gatv2 --heads 2 --layer-norm",
         "--model sage --encoder-decoder --residual --layer-norm",
         "--model rgcn",
-        "--model sage --node-embeddings node=6",
+        "--model sage --node-embeddings node=6 --ema 0.5",
         "--model sage --node-embeddings node:add",
         "--model sage --batch-norm --readout jumping-knowledge --ema 0.5",
     ];

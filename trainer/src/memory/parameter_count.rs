@@ -15,7 +15,7 @@ const MODEL_COPIES: u64 = 4;
 /// The number of copies in host memory if a device with its own memory computes: the gradients to be sent to other
 /// ranks.
 const HOST_COPIES: u64 = 1;
-/// The number of copies of an embedding's value: the value, and the two moments of sparse Adam.
+/// The number of copies of an embedding's value: the value, and the two moments of sparse Adam. An average is another one.
 const EMBEDDING_COPIES: u64 = 3;
 
 /// The number of values that a run trains.
@@ -92,12 +92,14 @@ pub(crate) struct EmbeddedNodes<'a> {
     pub(crate) graph: &'a DistGraph,
     pub(crate) schema: &'a GraphSchema,
     pub(crate) dim: usize,
+    /// True if the training averages embeddings.
+    pub(crate) averages: bool,
 }
 
 impl<'a> EmbeddedNodes<'a> {
-    /// Returns the nodes without features of the graph that a network reads.
+    /// Returns the nodes with embeddings of the graph that a network reads, without averages.
     pub(crate) fn of(graph: &'a DistGraph, network: &'a NetworkConfig) -> Self {
-        Self { graph, schema: &network.graph, dim: network.hidden_channels }
+        Self { graph, schema: &network.graph, dim: network.hidden_channels, averages: false }
     }
 }
 
@@ -106,7 +108,7 @@ impl<'a> EmbeddedNodes<'a> {
 /// # Errors
 /// [`TrainError::Config`] with the number of values and both sizes.
 fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError> {
-    let EmbeddedNodes { graph, schema, dim } = *embedded;
+    let EmbeddedNodes { graph, schema, dim, averages } = *embedded;
     let values = num_embedding_values(graph, schema, dim);
     if values == 0 {
         return Ok(());
@@ -118,7 +120,7 @@ fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError
     let parts_of_node = (graph.cluster().local_world_size() / sharers.max(1)).max(1) as u64;
     let of_part = values / parts;
     let what = format!("the embeddings of nodes have {} values", grouped(values));
-    check(&what, of_part, EMBEDDING_COPIES, parts_of_node)
+    check(&what, of_part, EMBEDDING_COPIES + u64::from(averages), parts_of_node)
 }
 
 fn check(what: &str, values: u64, copies: u64, processes: u64) -> Result<(), TrainError> {

@@ -157,9 +157,9 @@ pub(crate) fn tensors(path: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
 pub(crate) fn typed_nodes(nproc: &str) -> (Parts, Training) {
     let parts = typed_parts(2);
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];
-    // The schedule changes the rate of the embeddings too.
+    // The schedule changes the rate of the embeddings too, and the average counts them.
     let more = ["--nproc-per-node", nproc, "--lr-schedule", "plateau", "--lr-patience", "0", "--warmup-steps", "9"];
-    let training = Training::new(&["node"], Some(&parts.path), &[&flags[..], &more].concat());
+    let training = Training::new(&["node"], Some(&parts.path), &[&flags[..], &more, &["--ema", "0.8"]].concat());
     (parts, training)
 }
 
