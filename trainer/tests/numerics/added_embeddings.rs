@@ -10,7 +10,7 @@ use edgecut_testing::assert_has;
 use edgecut_trainer::gradients::num_parameters;
 use edgecut_trainer::models::{
     ConvKind, EmbeddingMode, GraphSchema, Mode, ModelInput, Network, NetworkConfig, NetworkOutput, NodeClassifier,
-    NodeInput, SageSettings,
+    NodeEmbedding, NodeInput, SageSettings,
 };
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ fn nothing_is_added_without_features_embeddings_or_encoders() {
     ] {
         assert_has(config.validate().expect_err("no sum").to_string(), &[what]);
     }
-    let added = ["node=4:add".parse().expect("an embedding")];
+    let added: [NodeEmbedding; 1] = ["node=4:add".parse().expect("an embedding")];
     assert!(GraphSchema::homogeneous(3).with_embeddings(&added, HIDDEN).is_ok());
     let refused = GraphSchema::homogeneous(0).with_embeddings(&added, HIDDEN).expect_err("nodes without features");
     assert_has(refused.to_string(), &["node type node, which has none", ":add"]);
