@@ -10,7 +10,7 @@ import os
 import types
 import typing
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -124,6 +124,16 @@ def refuse_unknown(loader: str, kwargs: Mapping[str, Any], stacklevel: int) -> N
         if name not in _MEANINGLESS:
             raise TypeError(f"{loader} has no argument `{name}`")
         warnings.warn(f"`{name}` has no effect: threads make the batches", stacklevel=stacklevel)
+
+
+def warn_if_empty(loader: Sized, drop_last: bool, stacklevel: int) -> None:
+    """Warn of a loader whose batches `drop_last` leaves out."""
+    if drop_last and len(loader) == 0:
+        warnings.warn(
+            "`drop_last` leaves out all batches, since not every process has as many inputs as a batch: take smaller batches, or leave "
+            "`drop_last` out",
+            stacklevel=stacklevel + 1,
+        )
 
 
 def array(values: Any, name: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _edgecut, distributed
-from .arguments import array, check_output, checked, integers, refuse_unknown
+from .arguments import array, check_output, checked, integers, refuse_unknown, warn_if_empty
 from .epochs import EpochLoader
 from .graph_dataset import GraphDataset
 
@@ -115,6 +115,7 @@ class GraphDataLoader(EpochLoader):
                 "concurrency": num_workers,
             },
         )
+        warn_if_empty(self, drop_last, stacklevel=3)
 
     def __len__(self) -> int:
         """Return the number of batches of this process in the next epoch. With ``max_num_nodes`` epochs differ."""

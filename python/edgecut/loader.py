@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from . import _edgecut, distributed
-from .arguments import array, check_output, checked, integers, refuse_unknown, whole_edge_type, whole_number
+from .arguments import (
+    array, check_output, checked, integers, refuse_unknown, warn_if_empty, whole_edge_type, whole_number,
+)
 from .edge_ids import EdgeIds
 from .epochs import EpochLoader
 from .store import Store
@@ -101,6 +103,7 @@ class Loader(EpochLoader):
                 **settings,
             },
         )
+        warn_if_empty(self, arguments["drop_last"], stacklevel=4)
 
     def __len__(self) -> int:
         """Return the number of batches of this process in an epoch, which is the same in all processes."""

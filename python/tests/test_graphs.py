@@ -91,6 +91,8 @@ def test_arguments_choose_graphs_sizes_and_order(tu):
     shuffled.set_epoch(0)
     assert np.array_equal(numbers(shuffled), first)
     assert [batch["num_graphs"] for batch in load(drop_last=True)] == [16, 16]
+    with pytest.warns(UserWarning, match="`drop_last` leaves out all batches"):
+        assert list(load(drop_last=True, batch_size=41)) == []
     packed = load(max_num_nodes=30)
     sizes = [len(batch["batch"]) for batch in packed]
     assert max(sizes) <= 30 and sum(sizes) == dataset.num_nodes and len(packed) == len(sizes)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -276,6 +277,18 @@ def test_input_nodes_may_be_ids_masks_splits_or_all(parts):
         shuffled = load(ids, shuffle=True)
         assert np.array_equal(ids[np.concatenate([b["input_id"] for b in shuffled])], seeds(shuffled))
         assert not np.array_equal(seeds(shuffled), ids)
+
+
+def test_a_loader_whose_batches_are_all_left_out_warns(parts):
+    with edgecut.open(parts[1]) as store:
+        load = lambda number, **more: edgecut.NeighborLoader(store, [2], np.arange(number), batch_size=8, output="numpy", **more)
+        with pytest.warns(UserWarning, match="`drop_last` leaves out all batches") as found:
+            assert list(load(7, drop_last=True)) == []
+        # The warning is about the line of the program.
+        assert [warning.filename for warning in found] == [__file__]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert (len(load(8, drop_last=True)), len(load(7))) == (1, 1)
 
 
 def test_input_ids_of_a_split_are_ids_and_a_loader_has_a_name(parts):
