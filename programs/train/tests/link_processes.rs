@@ -332,6 +332,7 @@ fn training_on_all_edges_keeps_the_model_of_the_last_epoch() {
     let output = succeeded(link(&whole.path, 2, &[&flags[..], &[text(&model)]].concat()));
     let note = "training uses all edges: there is no validation, and the model of epoch 3, the last one, is kept";
     assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("has no value"), "{}", stderr(&output));
     let result = json_of(&output);
     assert_eq!(result["best_epoch"], 3, "{result}");
     for split in ["valid", "test"] {

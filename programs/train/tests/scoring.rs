@@ -196,3 +196,32 @@ fn an_epoch_names_its_metrics_in_their_order() {
         assert_eq!(head.contains("valid macro-f1  valid accuracy"), metrics.contains("accuracy"), "{text}");
     }
 }
+
+/// Trains three epochs with a metric. Returns the standard error and the result.
+fn text_and_result(parts: &Path, metric: &str) -> (String, Value) {
+    let output = succeeded(run(node(parts).args(["--num-epochs", "3", "--json", "--metric", metric])));
+    (stderr(&output), json_of(&output))
+}
+
+/// Without validation nodes, and for an ROC AUC of one class, no epoch is the best one. A note tells it once.
+#[test]
+fn a_metric_without_a_value_on_the_validation_data_has_a_note() {
+    let note = "has no value on the validation data";
+    let mut graph = random_graph(5);
+    let nodes = &mut graph.node_types[0];
+    let classes: Vec<i64> = (0..nodes.num_nodes as i64).map(|node| i64::from(node % 5 == 0)).collect();
+    nodes.labels = Some(classes.into());
+    nodes.num_classes = 2;
+    // Validation nodes have the class 0 only.
+    let parts = written_by(&graph, 2);
+    let (text, result) = text_and_result(&parts.path, "roc-auc");
+    assert_eq!(text.matches(&format!("the metric roc-auc {note}")).count(), 1, "{text}");
+    assert_eq!(result["best_epoch"], 3, "{result}");
+    let (text, _) = text_and_result(&parts.path, "accuracy");
+    assert!(!text.contains(note), "{text}");
+
+    graph.node_types[0].splits.valid = Vec::new().into();
+    let (text, result) = text_and_result(&written_by(&graph, 1).path, "accuracy");
+    assert_eq!(text.matches(&format!("the metric accuracy {note}")).count(), 1, "{text}");
+    assert_eq!(result["best_epoch"], 3, "{result}");
+}

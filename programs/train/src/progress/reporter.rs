@@ -54,6 +54,8 @@ pub(crate) struct Reporter {
     report: Option<(PathBuf, PathBuf)>,
     /// True once a line has told the user that the model of an earlier attempt is kept.
     said_kept: bool,
+    /// True once a line has told the user that the metric has no value on the validation data.
+    said_undefined: bool,
     progress: Progress,
     pub(crate) num_epochs: u64,
     /// The last finished epoch, and the best one.
@@ -132,6 +134,7 @@ impl Reporter {
             verbose: run.job.verbose,
             report: args.metrics.clone().zip(args.report.clone()).filter(|_| is_first),
             said_kept: false,
+            said_undefined: false,
             progress,
             num_epochs,
             last_epoch: kept_epochs,
@@ -249,6 +252,18 @@ impl Reporter {
             self.say(&text);
         }
         Ok(())
+    }
+
+    /// Tells once that the metric has no value on the validation data, such as an ROC AUC of one class.
+    fn say_undefined(&mut self, metric: &str) {
+        if self.said_undefined {
+            return;
+        }
+        self.said_undefined = true;
+        self.say(&format!(
+            "  note: the metric {metric} has no value on the validation data, so this epoch cannot be the best one. If no epoch has \
+             a value, the model of the last one is kept, and --patience and --lr-schedule plateau have no effect"
+        ));
     }
 
     /// Prints a line above the progress bar, unless `--quiet` is given.
@@ -372,6 +387,11 @@ pub(crate) trait EpochText<S> {
         "valid"
     }
 
+    /// Returns true if the metric on this data selects the best epoch. The default returns true.
+    fn selects(&self) -> bool {
+        true
+    }
+
     /// Formats the scores on this data, the most important one first.
     fn scores(&self, report: &EpochReport<S>) -> Vec<String> {
         scores_of(&self.metrics(report))
@@ -456,6 +476,10 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         self.reporter.say(&epoch_line(&self.task, report, self.reporter.num_epochs));
         if let Some(note) = self.task.note(report) {
             self.reporter.say(&format!("  {note}"));
+        }
+        let is_undefined = report.valid.is_some() && report.valid_metric.is_none();
+        if is_undefined && report.fold.is_none() && self.task.selects() {
+            self.reporter.say_undefined(&report.metric);
         }
         if report.fold.is_none() {
             self.reporter.rows.push(EpochRow {

@@ -220,7 +220,7 @@ impl TaskProgram for LinkTask {
     }
 
     fn epoch_text(args: &TaskArgs<Self>) -> impl EpochText<LinkScores> {
-        LinkText { metrics: args.own.task.links.settings.metric.clone() }
+        LinkText { metrics: args.own.task.links.settings.metric.clone(), without_validation: holds_out_nothing(args) }
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<LinkResult> {
@@ -486,6 +486,8 @@ fn values_of(scores: &LinkScores, metrics: &MetricList<LinkMetric>) -> NamedValu
 /// The report of an epoch of link prediction.
 struct LinkText {
     metrics: MetricList<LinkMetric>,
+    /// True for a training on all edges, which has a note of its own.
+    without_validation: bool,
 }
 
 impl EpochText<LinkScores> for LinkText {
@@ -495,6 +497,10 @@ impl EpochText<LinkScores> for LinkText {
 
     fn metrics(&self, report: &EpochReport<LinkScores>) -> NamedValues {
         values_of(report.valid.as_ref().unwrap_or(&LinkScores::default()), &self.metrics)
+    }
+
+    fn selects(&self) -> bool {
+        !self.without_validation
     }
 
     fn note(&self, report: &EpochReport<LinkScores>) -> Option<String> {
