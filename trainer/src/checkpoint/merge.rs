@@ -21,6 +21,8 @@ pub(super) struct Merge {
     statistics: Statistics,
     /// The same for moving averages.
     averages: Statistics,
+    /// The seeds that these old ranks have left out.
+    left_out: u64,
 }
 
 /// The rows of an embedding that a rank holds.
@@ -87,7 +89,7 @@ impl Merge {
     pub(super) fn new(rank: usize, world_size: usize, held_ids: &[Vec<u32>]) -> Self {
         let tables = held_ids.iter().map(|ids| Table::new(ids)).collect();
         let (statistics, averages) = Default::default();
-        Self { rank, world_size, tables, state: None, statistics, averages }
+        Self { rank, world_size, tables, state: None, statistics, averages, left_out: 0 }
     }
 
     /// Takes what belongs to this rank from the state of old rank `old` of `num_old`. The states come in the order of
@@ -104,6 +106,9 @@ impl Merge {
             let batches = if self.rank < num_old { state.own_batches } else { 0 };
             self.statistics.add(&state.parameters.0, batches);
             self.averages.add(&state.averages.0, batches);
+            if self.rank < num_old {
+                self.left_out += state.left_out;
+            }
         }
         if self.state.is_none() {
             let versions =
@@ -122,6 +127,7 @@ impl Merge {
         state.parameters = Floats(self.statistics.parameters());
         state.averages = Floats(self.averages.parameters());
         state.own_batches = self.statistics.batches;
+        state.left_out = self.left_out;
         let mut best_shards = Vec::new();
         for (number, (table, shard)) in self.tables.into_iter().zip(&mut state.embeddings).enumerate() {
             let num_rows = table.rows_by_id.len();

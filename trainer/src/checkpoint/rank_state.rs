@@ -47,6 +47,9 @@ pub(crate) struct RankState {
     /// earlier versions lack them.
     #[serde(skip)]
     pub(crate) averages: Floats,
+    /// The number of seeds that this rank's batches of the epoch have left out. It follows the averages in the file, if it is not 0.
+    #[serde(skip)]
+    pub(crate) left_out: u64,
 }
 
 /// The state of a learning rate that falls when the metric stops rising.
@@ -155,6 +158,7 @@ mod tests {
             history: vec![None, Some(0.3)],
             num_worse: 1,
             averages: Floats::default(),
+            left_out: 0,
         };
         let bytes = bincode::serialize(&state).expect("bytes");
         assert_eq!(bincode::deserialize::<RankState>(&bytes).expect("a state"), state);

@@ -43,8 +43,11 @@ pub(crate) fn write_state(folder: &Path, rank: usize, state: &RankState) -> io::
     let hashed = Hashed { inner: output.file(), hash: Xxh3::new(), bytes: 0 };
     let mut writer = BufWriter::with_capacity(BUFFER_BYTES, hashed);
     bincode::serialize_into(&mut writer, state).map_err(io::Error::other)?;
-    if !state.averages.0.is_empty() {
+    if !state.averages.0.is_empty() || state.left_out > 0 {
         bincode::serialize_into(&mut writer, &state.averages).map_err(io::Error::other)?;
+    }
+    if state.left_out > 0 {
+        bincode::serialize_into(&mut writer, &state.left_out).map_err(io::Error::other)?;
     }
     let Hashed { hash, bytes, .. } = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
     output.commit()?;
@@ -98,6 +101,10 @@ pub(crate) fn read_state(path: &Path) -> Result<RankState, CheckpointError> {
     if !reader.fill_buf().map_err(read_error)?.is_empty() {
         let averages = bincode::deserialize_from(&mut reader);
         state.averages = averages.map_err(|error| read_error(io::Error::other(error)))?;
+    }
+    if !reader.fill_buf().map_err(read_error)?.is_empty() {
+        let left_out = bincode::deserialize_from(&mut reader);
+        state.left_out = left_out.map_err(|error| read_error(io::Error::other(error)))?;
     }
     Ok(state)
 }

@@ -105,12 +105,14 @@ impl<S> Progress<S> {
         self.own_batches = 0;
     }
 
-    /// Returns a copy of the state for a checkpoint.
+    /// Returns a copy of the state for a checkpoint. `left_out` is the number of seeds that this rank's batches of the epoch have
+    /// left out.
     pub(super) fn stored<B: AutodiffBackend, M: AutodiffModule<B>>(
         &self,
         model: &M,
         optimizer: &AnyOptimizer<B, M>,
         embeddings: &Embeddings,
+        left_out: u64,
     ) -> RankState {
         let is_within_epoch = self.position.step > 0;
         let segments = self.before.iter().copied().chain(is_within_epoch.then_some(self.segment));
@@ -130,6 +132,7 @@ impl<S> Progress<S> {
             best: self.best.as_ref().map(Best::stored),
             history: self.history.clone(),
             num_worse: self.early_stopping.num_worse,
+            left_out,
         }
     }
 

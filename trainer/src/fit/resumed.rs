@@ -48,6 +48,7 @@ impl<C: ModelSettings, T> Resumed<'_, C, T> {
     {
         let parameters = std::mem::take(&mut stored.parameters).0;
         let moments = std::mem::take(&mut stored.optimizer);
+        self.task.restore_left_out(stored.left_out);
         let shards: Vec<ShardState> = std::mem::take(&mut stored.embeddings).into_iter().map(Into::into).collect();
         progress.restore(stored, parameters.len());
         if let Some(best) = &mut progress.best {

@@ -118,7 +118,7 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
                 let stopped = checkpointer.after_step(
                     progress.position,
                     StepPlace { is_last: step + 1 == num_steps, resumes: self.task.resumes_within(epoch) },
-                    || progress.stored(&model, &self.optimizer, self.task.embeddings()),
+                    || progress.stored(&model, &self.optimizer, self.task.embeddings(), self.task.num_left_out()),
                     self.world,
                 )?;
                 progress.continue_unless(stopped)?;
@@ -158,7 +158,7 @@ impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSet
             let stopped = checkpointer.after_epoch(
                 progress.position,
                 progress.is_done(self.config),
-                || progress.stored(&model, &self.optimizer, self.task.embeddings()),
+                || progress.stored(&model, &self.optimizer, self.task.embeddings(), self.task.num_left_out()),
                 self.world,
             )?;
             progress.continue_unless(stopped)?;

@@ -98,6 +98,15 @@ pub trait Task<B: AutodiffGnnBackend, M: AutodiffModule<B>> {
         Ok(0)
     }
 
+    /// Returns the number of seeds that this rank's batches have left out since the last call of
+    /// [`take_left_out`](Self::take_left_out), for a checkpoint. The default returns 0.
+    fn num_left_out(&self) -> u64 {
+        0
+    }
+
+    /// Takes over this number from the checkpoint of a run that continues. The default does nothing.
+    fn restore_left_out(&mut self, _num_left_out: u64) {}
+
     /// Returns the embeddings that the model reads; empty if all nodes have features.
     fn embeddings(&self) -> &Embeddings;
 

@@ -147,6 +147,14 @@ impl<B: AutodiffGnnBackend> Task<B, LinkModel<B>> for LinkTask<B> {
         step(model, &mut self.embeddings, batch, &self.config, mode, &self.device, world)
     }
 
+    fn num_left_out(&self) -> u64 {
+        self.num_left_out
+    }
+
+    fn restore_left_out(&mut self, num_left_out: u64) {
+        self.num_left_out = num_left_out;
+    }
+
     fn take_left_out(&mut self, world: &mut ProcessGroup) -> Result<u64, TrainError> {
         let mut left_out = [std::mem::take(&mut self.num_left_out)];
         world.all_reduce(&mut left_out, ReduceOp::Sum)?;

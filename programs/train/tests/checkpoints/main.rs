@@ -6,10 +6,11 @@ pub(crate) mod training;
 
 use crate::programs::*;
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{Dataset, Features};
+use edgecut_graph::{Dataset, Features, HoldOut};
 use edgecut_output::testing::ForeignEntries;
 use edgecut_testing::{assert_has, free_port};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use training::{ENDLESS, Training, edges, graphs, kill_all, links, tensors, typed_nodes, wait_until};
@@ -126,6 +127,44 @@ fn more_epochs_continue_a_finished_run_and_a_restarted_attempt_resumes() {
     assert_eq!(table.matches("\nbest ").count(), 1, "{table}");
     // A finished run only tests its best model again.
     assert_eq!(again.outcome(&run(&mut again.stored(&resume("4")))), whole);
+}
+
+/// Edges of a source that is connected to all nodes have no negatives. A run that continues within an epoch also counts the
+/// edges that the batches before the checkpoint have left out.
+#[test]
+fn edges_without_negatives_are_counted_over_an_interruption() {
+    let mut graph = random_graph(6);
+    let types = graph.edge_type_ids();
+    graph.hold_out_edges(&types, &HoldOut::random(0.05, 0.05, 0)).expect("held-out edges");
+    let num_nodes = graph.node_types[0].num_nodes as u32;
+    let edges = &mut graph.edge_types[0];
+    let mut src = edges.src.to_vec();
+    let mut dst = edges.dst.to_vec();
+    // The last node has no edges before.
+    src.extend(std::iter::repeat_n(num_nodes - 1, num_nodes as usize));
+    dst.extend(0..num_nodes);
+    edges.src = src.into();
+    edges.dst = dst.into();
+    let parts = written_by(&graph, 1);
+    let flags = "--num-neighbors 3 --hidden-channels 8 --batch-size 500 --num-epochs 1 --exclude-positives";
+    let flags: Vec<&str> = flags.split(' ').collect();
+    let training = Training::new(&["link"], Some(&parts.path), &flags);
+    assert_eq!(left_out_of(&training), u64::from(num_nodes));
+    let complete = training.complete();
+    assert!(complete.len() > 4, "{complete:?}");
+    for steps in &complete[2..] {
+        std::fs::remove_dir_all(training.folder(*steps)).expect("a checkpoint");
+    }
+    assert_eq!(left_out_of(&training), u64::from(num_nodes));
+}
+
+/// Runs or continues a training of one epoch with a checkpoint per step, and returns the number of edges that it has left out.
+fn left_out_of(training: &Training) -> u64 {
+    succeeded(run(&mut training.stored(&["--checkpoint-every", "1steps", "--keep", "100", "--resume"])));
+    let lines = metrics_lines(&training.path("metrics"));
+    let epochs: Vec<&Value> = lines.iter().filter(|line| line["event"] == "epoch").collect();
+    assert_eq!(epochs.len(), 1);
+    epochs[0]["left_out"].as_u64().expect("a number")
 }
 
 #[test]
