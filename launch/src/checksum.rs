@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Returns the SHA-256 of a file as hexadecimal text. It identifies programs.
+/// Returns the SHA-256 of a file as hexadecimal text. It names programs that are copied to nodes.
 pub(crate) fn of_file(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
     read_blocks(File::open(path)?, |block| {

@@ -20,8 +20,8 @@ pub(crate) const TRANSFER_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) const SSH_REASON_TIMEOUT: Duration = Duration::from_millis(500);
 /// The time that a connection to the master's port may take.
 pub(crate) const PORT_PROBE_TIMEOUT: Duration = Duration::from_secs(4);
-/// The interval at which connections to the held port are accepted.
-pub(crate) const HELD_PORT_INTERVAL: Duration = Duration::from_millis(20);
+/// The pause after a connection to the held port that could not be accepted.
+pub(crate) const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// The time that the rest of an ended rank's process group has to end by itself. It may be writing the last lines.
 pub(crate) const PROCESS_GROUP_TIMEOUT: Duration = Duration::from_millis(500);
 /// The silence after which an ended rank's output is complete, even if another process still holds it open.

@@ -1,10 +1,12 @@
 //! The checks of a node before a job starts.
 
+use crate::checksum::xxh3;
 use crate::messages::{Check, Checked, Listen, Program, SHELL};
 use crate::parts::PartsMeta;
 use anyhow::{Context, bail, ensure};
 use edgecut_cli::{Installation, find_on_path, is_executable};
 use edgecut_cluster::{address_of_interface, node_addresses};
+use std::fs::File;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -107,8 +109,9 @@ fn hash_program(workspace: &Path, program: &Program) -> anyhow::Result<String> {
     Ok(hashes)
 }
 
+/// Returns the XXH3 of a program. It tells installed versions apart, and takes a fraction of the time of a SHA-256.
 fn hash_file(path: &Path) -> anyhow::Result<String> {
-    crate::checksum::of_file(path).with_context(|| format!("read {}", path.display()))
+    File::open(path).and_then(|file| xxh3(file, |_| Ok(()))).with_context(|| format!("read {}", path.display()))
 }
 
 #[cfg(test)]

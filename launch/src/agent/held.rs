@@ -1,8 +1,9 @@
 //! A hold on the master's port from the check until the start.
 
-use crate::timeouts::{HELD_PORT_INTERVAL, PORT_PROBE_TIMEOUT};
+use crate::timeouts::{ACCEPT_RETRY_INTERVAL, PORT_PROBE_TIMEOUT};
 use anyhow::{Context, anyhow};
 use edgecut_cluster::{ClusterConfig, ClusterError, Token};
+use rustix::net::{Shutdown, shutdown};
 use std::io;
 use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::thread::JoinHandle;
 
 /// A held port. Connections to it are accepted and closed. Dropping it frees the port.
 pub(super) struct Held {
+    listener: Arc<TcpListener>,
     free: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -31,19 +33,20 @@ impl Held {
             }
             error => error.into(),
         })?;
-        listener.set_nonblocking(true).context("hold the master's port")?;
+        let listener = Arc::new(listener);
         let free = Arc::new(AtomicBool::new(false));
         let freed = free.clone();
-        let thread = std::thread::spawn(move || let_in(&listener, &freed));
-        Ok(Self { free, thread: Some(thread) })
+        let listening = listener.clone();
+        let thread = std::thread::spawn(move || let_in(&listening, &freed));
+        Ok(Self { listener, free, thread: Some(thread) })
     }
 }
 
 /// Accepts and drops connections until the port is freed.
 fn let_in(listener: &TcpListener, freed: &AtomicBool) {
     while !freed.load(Ordering::SeqCst) {
-        if listener.accept().is_err() {
-            std::thread::sleep(HELD_PORT_INTERVAL);
+        if listener.accept().is_err() && !freed.load(Ordering::SeqCst) {
+            std::thread::sleep(ACCEPT_RETRY_INTERVAL);
         }
     }
 }
@@ -51,6 +54,8 @@ fn let_in(listener: &TcpListener, freed: &AtomicBool) {
 impl Drop for Held {
     fn drop(&mut self) {
         self.free.store(true, Ordering::SeqCst);
+        // Linux ends a wait for connections when the listening socket is shut down. The ranks start right after this.
+        let _ = shutdown(&*self.listener, Shutdown::Both);
         // If the thread has panicked, the port is free already.
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -70,4 +75,22 @@ pub(super) fn probe(host: &str, port: u16) -> anyhow::Result<()> {
         "cannot reach the master's port, {host}:{port} (open it in the firewall between the nodes, or give another \
          --master-port or --master-addr)"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_testing::free_ports;
+
+    #[test]
+    fn a_held_port_lets_connections_in_and_is_free_after_that() {
+        let port = free_ports(1)[0];
+        let held = Held::take("127.0.0.1", port, None).unwrap();
+        probe("127.0.0.1", port).unwrap();
+        let again = Held::take("127.0.0.1", port, None).err().map(|error| error.to_string());
+        assert!(again.is_some_and(|why| why.contains("port in use")));
+        drop(held);
+        assert!(probe("127.0.0.1", port).is_err());
+        drop(Held::take("127.0.0.1", port, None).unwrap());
+    }
 }
