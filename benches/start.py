@@ -67,8 +67,9 @@ class SshServer:
             "HostKey": folder / "host_key",
             "AuthorizedKeysFile": folder / "authorized_keys",
             "PidFile": "none",
-            # The cache of `launch`, which copies its agent there.
-            "SetEnv": f"XDG_CACHE_HOME={folder}/cache",
+            # An empty home directory, since start-up files of the login shell may take longer than the job. `launch` copies its
+            # agent to the cache.
+            "SetEnv": f"HOME={folder} XDG_CACHE_HOME={folder}/cache",
             "PermitRootLogin": "yes",
             "StrictModes": "no",
             "UsePAM": "no",
