@@ -5,12 +5,10 @@ use crate::programs::*;
 
 use crate::predict_links::purchases;
 use crate::predict_tables::{NUM_USERS, partition_tables, partition_tables_with, user, write_tables_of};
-use edgecut_graph::readers::{DatasetSource, FakeOptions, fake, fake_hetero, load_with_warnings};
-use edgecut_graph::{
-    Dataset, EdgeData, EdgeList, EdgeTypeId, Features, HeldOutEdges, HoldOut, NodeData, NodeTypeId, OverlapPolicy,
-    write_npy,
-};
-use edgecut_partition::{PartitionOptions, partition, verify};
+use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeData, NodeTypeId, OverlapPolicy};
+use edgecut_partition::{PartitionOptions, partition};
+use edgecut_testing::assert_has;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
@@ -119,167 +117,6 @@ fn gradients_of_embeddings_alone_are_not_clipped() {
     succeeded(link(&users.path, 1, &[&clipped[..], &["--decoder", "distmult"]].concat()));
 }
 
-/// Makes a graph of authors and papers with held-out edges `writes`. The type `written_by` has the reverses of the training edges,
-/// and with `leaks` of all edges.
-pub(crate) fn papers(leaks: bool, timed: bool) -> Dataset {
-    let features = Some(Features::F32 { values: vec![0.5; 100].into(), dim: 1 });
-    let author = NodeData { name: "author".into(), num_nodes: 100, features, ..NodeData::default() };
-    let paper = NodeData { name: "paper".into(), ..author.clone() };
-    let src: Vec<u32> = (0..400).map(|edge| edge % 100).collect();
-    let dst: Vec<u32> = (0..400).map(|edge| (edge % 100 + 7 * (edge / 100)) % 100).collect();
-    let mut writes = EdgeData::new(NodeTypeId(0), "writes", NodeTypeId(1), src.into(), dst.into());
-    writes.attributes.times = timed.then(|| vec![3; 400].into());
-    let mut graph = Dataset { name: "papers".into(), node_types: vec![author, paper], edge_types: vec![writes] };
-    let all = graph.edge_types[0].clone();
-    graph.hold_out_edges(&[EdgeTypeId(0)], &HoldOut::random(0.1, 0.2, 3)).expect("held-out edges");
-    let writes = if leaks { &all } else { &graph.edge_types[0] };
-    let mut written_by =
-        EdgeData::new(NodeTypeId(1), "written_by", NodeTypeId(0), writes.dst.clone(), writes.src.clone());
-    written_by.attributes.times = writes.attributes.times.clone();
-    graph.edge_types.push(written_by);
-    graph
-}
-
-/// Writes the arrays of a graph of authors and papers.
-fn export_papers(graph: &Dataset, dataset: &Path) {
-    for nodes in &graph.node_types {
-        let folder = dataset.join("nodes").join(&nodes.name);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        write_npy(&folder.join("x.npy"), &[100, 1], &[0.5_f32; 100]).expect("features");
-    }
-    for edges in &graph.edge_types {
-        let [src_type, dst_type] = [edges.src_type, edges.dst_type].map(|t| &graph.node_types[t.index()].name);
-        let folder = dataset.join("edges").join(format!("{src_type}__{}__{dst_type}", edges.relation));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let EdgeData { src, dst, held_out: HeldOutEdges { valid, test }, .. } = edges;
-        for (name, times) in [("", &edges.attributes.times), ("val_", &valid.times), ("test_", &test.times)] {
-            if let Some(times) = times.as_ref().filter(|times| !times.is_empty()) {
-                write_npy(&folder.join(format!("{name}edge_time.npy")), &[times.len()], times).expect("times");
-            }
-        }
-        for (name, src, dst) in [("", src, dst), ("val_", &valid.src, &valid.dst), ("test_", &test.src, &test.dst)] {
-            let ends: Vec<i64> = src.iter().chain(dst.iter()).map(|&node| i64::from(node)).collect();
-            let path = folder.join(format!("{name}edge_index.npy"));
-            if !ends.is_empty() {
-                write_npy(&path, &[2, src.len()], &ends).expect("edges");
-            }
-        }
-    }
-}
-
-#[test]
-fn held_out_edges_in_a_declared_reverse_type_are_one_error() {
-    let plain = ["--model", "embedding", "--num-epochs", "1", "--eval-negatives", "10"];
-    let declared = [&plain[..], &["--reverse-types", "writes=written_by"]].concat();
-    let graph = papers(true, false);
-    let leaking = written_by(&graph, 2);
-    let HeldOutEdges { valid, test } = &graph.edge_types[0].held_out;
-    let [valid, test] = [valid.src.len(), test.src.len()];
-    let expected = format!(
-        "{valid} of {valid} validation edges of author__writes__paper are training edges of the reverse type \
-         paper__written_by__author; {test} of {test} test edges of author__writes__paper"
-    );
-    let expected = expected.as_str();
-    assert_error(&link(&leaking.path, 4, &declared), &[expected, "--overlap allow"]);
-    succeeded(link(&written_by(&papers(false, false), 2).path, 2, &declared));
-    // Parts tell the types that were declared when they were made.
-    let told = Folder::new();
-    let parts = told.join("parts");
-    let reverse_types = vec![("writes".into(), "paper__written_by__author".into())];
-    let options = PartitionOptions { reverse_types, ..PartitionOptions::new(2) };
-    partition(&graph, &options, &parts, &()).expect("parts");
-    assert!(error_of(&link(&parts, 2, &plain)).contains(expected));
-    let leaks = verify(&parts).expect("parts").overlaps.leaks(false);
-    assert_eq!(leaks.len(), 1, "{leaks:?}");
-    assert!(leaks[0].contains("training edges of the reverse type"), "{leaks:?}");
-    // The same nodes may meet again at other times.
-    let mut timed = papers(true, true);
-    assert!(error_of(&link(&written_by(&timed, 2).path, 2, &declared)).contains(expected));
-    timed.edge_types[1].attributes.times = Some(vec![4; 400].into());
-    succeeded(link(&written_by(&timed, 2).path, 4, &declared));
-    let folder = Folder::new();
-    let dataset = folder.join("papers");
-    export_papers(&papers(true, false), &dataset);
-    let expected = format!(
-        "edge type author__writes__paper: {valid} of {valid} validation edges are training edges of the reverse type, \
-         {test} of {test} test edges are training edges of the reverse type"
-    );
-    let expected = expected.as_str();
-    assert_error(&link(&dataset, 2, &declared), &[expected, "--overlap remove"]);
-    let model = folder.path().join("model.safetensors");
-    let allowed = [&declared[..], &["--overlap", "allow"]].concat();
-    succeeded(link(&dataset, 2, &[&allowed[..], &["--save-model", text(&model)]].concat()));
-    let evaluated = ["--load-model", text(&model), "--reverse-types", "writes=written_by"];
-    assert!(error_of(&link(&dataset, 2, &evaluated)).contains(expected));
-    succeeded(link(&dataset, 2, &[&evaluated[..], &["--overlap", "allow"]].concat()));
-    // Parts tell that overlaps were allowed.
-    let options = PartitionOptions { overlap: OverlapPolicy::Allow, ..PartitionOptions::new(2) };
-    let allowed = folder.join("allowed");
-    partition(&papers(true, false), &options, &allowed, &()).expect("parts");
-    succeeded(link(&allowed, 2, &declared));
-}
-
-#[test]
-fn held_out_edges_are_removed_from_a_declared_reverse_type() {
-    let folder = Folder::new();
-    let flags = ["--model", "embedding", "--num-epochs", "1", "--overlap", "remove"];
-    let declared = [&flags[..], &["--reverse-types", "writes=written_by"]].concat();
-    let on_parts = ["--model", "embedding", "--num-epochs", "1", "--reverse-types", "writes=written_by"];
-    for timed in [false, true] {
-        let graph = papers(true, timed);
-        let dataset = folder.join(format!("papers {timed}"));
-        export_papers(&graph, &dataset);
-        let HeldOutEdges { valid, test } = &graph.edge_types[0].held_out;
-        let [valid, test] = [valid.src.len(), test.src.len()];
-        let removed = format!(
-            "removed overlaps: edge type author__writes__paper: {valid} of {valid} validation edges are training edges of the \
-             reverse type, {test} of {test} test edges are training edges of the reverse type"
-        );
-        // Any number of processes reads the dataset once (unpartitioned.rs).
-        let text = stderr(&succeeded(link(&dataset, 2, &declared)));
-        assert!(text.contains(&removed), "{removed} in {text}");
-        let left = format!("200 nodes and {} edges", 800 - 2 * (valid + test));
-        assert!(text.contains(&left), "{left} in {text}");
-        assert!(!stderr(&succeeded(link(&dataset, 1, &flags))).contains("removed overlaps"));
-        // Parts are refused, and their error names what cleans them.
-        let refused = error_of(&link(&written_by(&graph, 2).path, 2, &on_parts));
-        let remedy = "--overlap remove and --reverse-types author__writes__paper=paper__written_by__author";
-        assert!(refused.contains(remedy), "{refused}");
-        let mut source = DatasetSource::of_folder(&dataset);
-        source.overlap = OverlapPolicy::Remove;
-        source.reverse_types = vec![("author__writes__paper".into(), "paper__written_by__author".into())];
-        let cleaned = load_with_warnings(&source).expect("a graph without overlaps").dataset;
-        assert_eq!(cleaned.num_edges(), 800 - 2 * (valid + test));
-        succeeded(link(&written_by(&cleaned, 2).path, 2, &on_parts));
-        source.reverse_types = vec![("writes".into(), "written_bye".into())];
-        let error = load_with_warnings(&source).expect_err("no such type").to_string();
-        assert!(error.contains("there is no edge type written_bye") && error.contains("written_by"), "{error}");
-    }
-    // At other times, the edges of the reverse type are other edges.
-    let mut graph = papers(true, true);
-    graph.edge_types[1].attributes.times = Some(vec![4; 400].into());
-    let dataset = folder.join("papers at other times");
-    export_papers(&graph, &dataset);
-    assert!(!stderr(&succeeded(link(&dataset, 2, &declared))).contains("removed overlaps"));
-}
-
-#[test]
-fn an_undeclared_reverse_type_with_held_out_edges_has_a_note() {
-    let flags = ["--model", "embedding", "--num-epochs", "1"];
-    let leaking = papers(true, false);
-    let folder = Folder::new();
-    let dataset = folder.join("papers");
-    export_papers(&leaking, &dataset);
-    let declaration = "--reverse-types author__writes__paper=paper__written_by__author";
-    for (graph, is_noted) in [(&leaking, true), (&papers(false, false), false)] {
-        let parts = written_by(graph, 2);
-        let output = succeeded(link(&parts.path, 2, &flags));
-        assert_eq!(stderr(&output).matches(declaration).count(), usize::from(is_noted), "{}", stderr(&output));
-    }
-    let output = succeeded(link(&dataset, 2, &flags));
-    assert_eq!(stderr(&output).matches(declaration).count(), 1, "{}", stderr(&output));
-}
-
 /// Flags that are refused, and what the error says.
 const WRONG_FLAGS: &str = r#"
 --metric roc-auc --eval-negatives all => give --eval-negatives a number
@@ -379,8 +216,7 @@ fn what_does_not_fit_the_graph_is_one_error() {
     let none = (vec![], vec!["no edges are held out for validation: partition it with --hold-out-edges"]);
     for (parts, (flags, words)) in cases(UNFITTING_FLAGS).map(|case| (&plain, case)).chain([(&whole, none)]) {
         let output = link(&parts.path, 1, &[&["--num-neighbors", "3", "--num-epochs", "1"], &flags[..]].concat());
-        assert_eq!(output.status.code(), Some(1), "{flags:?}");
-        assert_error(&output, &words);
+        assert_fails(&output, 1, &words);
     }
     let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
     let mut graph = fake(&options).expect("a fake graph");
@@ -389,11 +225,11 @@ fn what_does_not_fit_the_graph_is_one_error() {
     let timed = written_by(&graph, 1);
     let flags = ["--num-neighbors", "3", "--num-epochs", "1", "--eval-negatives", "10", "--time-attr", "edge_time"];
     let saved = timed.path.join("../timed.safetensors");
-    let output = link(&timed.path, 1, &[&flags[..], &["--save-model", text(&saved)]].concat());
-    assert!(output.status.success(), "held-out edges have their own times: {}", stderr(&output));
+    // Held-out edges have their own times.
+    succeeded(link(&timed.path, 1, &[&flags[..], &["--save-model", text(&saved)]].concat()));
     let output = succeeded(predict(&timed.path, &saved, &timed.path.join("../out"), &["--output", "embedding"]));
     let note = "was trained with --time-attr edge_time, but neighbors of all times are read here";
-    assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    assert_has(stderr(&output), &[note]);
     // Lists of all times are not compared with test edges, which their rows may foresee.
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "3"];
     let output = succeeded(predict(&timed.path, &saved, &timed.path.join("../top"), &top));
@@ -401,14 +237,12 @@ fn what_does_not_fit_the_graph_is_one_error() {
     assert!(said.contains(note) && !said.contains("recall"), "{said}");
     for more in [&["--time-attr", "edge_time"][..], &["--seed-time", "3"], &["--batch-size", "3"], &["--seed", "3"]] {
         let output = predict(&timed.path, &saved, &timed.path.join("../none"), &[&top[..], more].concat());
-        assert_eq!(output.status.code(), Some(2), "{more:?}");
-        assert!(error_of(&output).contains(&format!("{} applies to rows of nodes", more[0])), "{}", stderr(&output));
+        assert_fails(&output, 2, &[&format!("{} applies to rows of nodes", more[0])]);
     }
-    let error = error_of(&link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat()));
-    assert!(error.contains("the neighbors of a node depend on the time of the edge"), "{error}");
-    let error =
-        error_of(&run(train("link", &timed.path).args(["--num-nodes", "1", "--load-model", "absent.safetensors"])));
-    assert!(error.contains("absent.safetensors"), "{error}");
+    let all = link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat());
+    assert_error(&all, &["the neighbors of a node depend on the time of the edge"]);
+    let absent = ["--num-nodes", "1", "--load-model", "absent.safetensors"];
+    assert_error(&run(train("link", &timed.path).args(absent)), &["absent.safetensors"]);
 }
 
 /// Returns purchases of items by users, and the reverse edges under a name that does not tell it. The sources have the degrees
@@ -475,14 +309,13 @@ fn a_training_on_all_edges_names_its_edge_types_and_is_not_evaluated_on_its_edge
     let folder = Folder::new();
     let [model, tested] = ["model", "tested"].map(|name| folder.join(name));
     let all = ["--model", "embedding", "--hold-out-edges", "0", "--num-epochs", "1", "--json"];
-    let error = error_of(&link(&whole.path, 1, &all));
-    assert!(error.contains("must be named: choose from user__buys__item, item__of__user (--edge-types)"), "{error}");
+    let choice = "must be named: choose from user__buys__item, item__of__user (--edge-types)";
+    assert_error(&link(&whole.path, 1, &all), &[choice]);
     let paired = succeeded(link(&whole.path, 1, &[&all[..], &["--reverse-types", "buys=of"]].concat()));
     assert!(stderr(&paired).contains("edge types to predict: user__buys__item\n"), "{}", stderr(&paired));
     for flag in [&["--metric", "mrr"][..], &["--eval-negatives", "all"], &["--eval", "layer-wise"]] {
         let output = link(&whole.path, 1, &[&all[..], &["--edge-types", "buys"], flag].concat());
-        assert_eq!(output.status.code(), Some(2), "{flag:?}: {}", stderr(&output));
-        assert!(error_of(&output).contains("no edges to evaluate on"), "{}", stderr(&output));
+        assert_fails(&output, 2, &["no edges to evaluate on"]);
     }
     let save = ["--edge-types", "buys", "--save-model", text(&model)];
     succeeded(link(&whole.path, 1, &[&all[..], &save].concat()));
@@ -576,16 +409,16 @@ fn a_file_lists_negatives_by_the_ids_of_the_tables() {
     let drawn = losses(&parts, 2, &metrics, &flags)[2];
     let expected = expected.expect("losses")[2];
     assert!((drawn - expected).abs() > 1e-3 * expected, "drawn negatives are others: {drawn} {expected}");
-    let error = error_of(&link(&parts, 2, &[&with_file[..], &["--row-numbers"]].concat()));
-    assert!(error.contains("--negative-pairs") && error.contains("expected the columns src_id and dst_id"), "{error}");
+    let by_row = [&with_file[..], &["--row-numbers"]].concat();
+    assert_error(&link(&parts, 2, &by_row), &["--negative-pairs", "expected the columns src_id and dst_id"]);
     std::fs::write(&file, "src,dst\nnobody,10\n").expect("a file");
     assert_error(&link(&parts, 2, &with_file), &["1 of 1 sources do not exist", "nobody (row 1)"]);
     // Types with other ends have no negatives in common.
     let both = ["--model", "embedding", "--num-epochs", "1", "--hold-out-edges", "0", "--edge-types", "buys,of"];
     let whole = folder.join("whole");
     partition_tables_with(folder.path(), 1, None, None, &whole);
-    let error = error_of(&link(&whole, 1, &[&both[..], &["--negative-pairs", text(&file)]].concat()));
-    assert!(error.contains("choose types with the same ends (--edge-types)"), "{error}");
+    let both = [&both[..], &["--negative-pairs", text(&file)]].concat();
+    assert_error(&link(&whole, 1, &both), &["choose types with the same ends (--edge-types)"]);
 }
 
 /// A run with negatives by ranks continues from the end of an epoch, because its checkpoints lack the model by which the

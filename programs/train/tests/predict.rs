@@ -15,9 +15,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-fn numbers(out: &Path) -> (Vec<usize>, Vec<f32>) {
+pub(crate) fn numbers(out: &Path) -> (Vec<usize>, Vec<f32>) {
     let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("an array");
     (shape, values.to_vec())
+}
+
+/// Predicts logits in each of the layouts: parts and flags. All are equal to the expected ones except for rounding.
+pub(crate) fn assert_same_logits(layouts: &[(&Parts, &[&str])], model: &Path, out: &Path, expected: &[f32], what: &str) {
+    for &(parts, flags) in layouts {
+        predicted(&parts.path, model, out, &[flags, &["--output", "logit"]].concat());
+        assert_close(&numbers(out).1, expected, &format!("{what} {flags:?}"));
+    }
 }
 
 #[test]
@@ -57,10 +65,7 @@ fn predictions_do_not_depend_on_the_partitioning() {
         }
         // Layouts divide the nodes, whatever computes their rows: two kinds have all layouts, and the others have two.
         let layouts = if number < 2 { &layouts[..] } else { &layouts[number % 4..][..2] };
-        for &(parts, flags) in layouts {
-            predicted(&parts.path, &model, &out, &[flags, &["--output", "logit"]].concat());
-            assert_close(&numbers(&out).1, &expected, &format!("{kind:?} {flags:?}"));
-        }
+        assert_same_logits(layouts, &model, &out, &expected, kind);
         // Sampling all neighbors gives the same rows.
         let hops = if kind.contains("5,3,2") { "-1,-1,-1" } else { "-1,-1" };
         predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2", "--num-neighbors", hops]);
@@ -209,10 +214,7 @@ fn wrong_requests_are_refused_with_one_error() {
         (vec!["--nodes", "tests"], 1, &["--nodes", "tests"]),
         (vec!["--scratch-dir", &absent], 1, &["--scratch-dir", "absent"]),
     ] {
-        let output = predict(&fake_graph.path, &model, &out, &flags);
-        let error = error_of(&output);
-        assert_eq!(output.status.code(), Some(status), "{flags:?}: {error}");
-        assert!(parts.iter().all(|part| error.contains(part)), "{flags:?}: {error}");
+        assert_fails(&predict(&fake_graph.path, &model, &out, &flags), status, parts);
         let is_empty = std::fs::read_dir(&out).map_or(true, |mut entries| entries.next().is_none());
         assert!(is_empty, "{flags:?} left files");
     }
@@ -221,8 +223,8 @@ fn wrong_requests_are_refused_with_one_error() {
     assert_error(&predict(&other.path, &model, &out, &[]), &["the model was trained for another graph"]);
     // Predictions of an earlier run are kept.
     predicted(&fake_graph.path, &model, &out, &[]);
-    let error = error_of(&predict(&fake_graph.path, &model, &out, &[]));
-    assert!(error.contains("holds predictions of an earlier run") && error.contains("--overwrite"), "{error}");
+    let again = predict(&fake_graph.path, &model, &out, &[]);
+    assert_error(&again, &["holds predictions of an earlier run", "--overwrite"]);
 }
 
 #[test]
@@ -468,12 +470,10 @@ fn a_submission_has_the_classes_in_the_order_of_the_file() {
     let (_, classes) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
     assert!(classes.windows(2).any(|pair| pair[0] != pair[1]), "several classes");
     let alone = ["--overwrite", "--ogb-submission", "mag240m-test-challenge", "--nodes", "test"];
-    let error = error_of(&predict(&parts.path, &model, &out, &alone));
-    assert!(error.contains("--ogb-submission") && error.contains("58726 nodes, but --nodes test has"), "{error}");
+    let output = predict(&parts.path, &model, &out, &alone);
+    assert_error(&output, &["--ogb-submission", "58726 nodes, but --nodes test has"]);
     for (more, why) in [(&["all"][..], "add --nodes test"), (&["test", "--output", "logit"], "contains classes")] {
-        let output = predict(&parts.path, &model, &out, &[&flags[..], more].concat());
-        let error = error_of(&output);
-        assert!(output.status.code() == Some(2) && error.contains(why), "{error}");
+        assert_fails(&predict(&parts.path, &model, &out, &[&flags[..], more].concat()), 2, &[why]);
     }
     // NumPy reads the archive, and OGB's checks of it hold.
     predicted(&parts.path, &model, &out, &[&flags[..], &[list]].concat());
@@ -486,152 +486,4 @@ fn a_submission_has_the_classes_in_the_order_of_the_file() {
         return;
     }
     succeeded(Command::new("python3").args(["-c", script]).arg(&out).output().expect("start Python"));
-}
-
-/// Writes a graph whose edges have attributes as 2, 1 and 3 parts.
-fn attributed_parts() -> [Parts; 3] {
-    let options = FakeOptions { avg_num_nodes: 400, edge_attributes: true, ..FakeOptions::default() };
-    let graph = fake(&options).expect("a fake graph");
-    [2, 1, 3].map(|num_parts| programs::written_by(&graph, num_parts))
-}
-
-#[test]
-fn a_model_predicts_from_the_times_and_weights_of_its_evaluation() {
-    let [two, one, three] = attributed_parts();
-    let Scratch { folder, model, out } = scratch();
-    for flags in [&["--time-attr", "edge_time"][..], &["--time-attr", "node_time"], &["--weighted"]] {
-        let result = trained("node", &two.path, &model, flags);
-        let ours = predicted(&two.path, &model, &out, &["--output", "logit"]);
-        let expected = numbers(&out).1;
-        // The evaluation has read all neighbors that the flags allow, and so does the prediction.
-        assert_same(&ours, &result, &["valid_acc", "test_acc"]);
-        for (parts, more) in [(&one, &[][..]), (&three, &["--nproc-per-node", "2"]), (&three, &["--batch-size", "7"])] {
-            predicted(&parts.path, &model, &out, &[&["--output", "logit"], more].concat());
-            assert_close(&numbers(&out).1, &expected, &format!("{flags:?} {more:?}"));
-        }
-        // Evaluations take the flags from the file too.
-        let load = ["--load-model", model.to_str().expect("a path"), "--json"];
-        let evaluation = train_or_evaluate(programs::node(&three.path).args(load).args(["--nproc-per-node", "3"]));
-        let output = succeeded(evaluation);
-        let evaluated: Value = serde_json::from_slice(&output.stdout).expect("a result");
-        assert_same(&evaluated, &result, &["test_acc"]);
-    }
-    trained("node", &two.path, &model, &["--time-attr", "edge_time"]);
-    let logits = |flags: &[&str]| {
-        predicted(&two.path, &model, &out, &[&["--output", "logit"], flags].concat());
-        numbers(&out).1
-    };
-    let own_times = logits(&[]);
-    let all_times = logits(&["--time-attr", "none"]);
-    assert_ne!(own_times, all_times);
-    // After the last edge, all edges are known.
-    assert_close(&logits(&["--seed-time", "9000000000000000000"]), &all_times, "the end of time");
-    assert_ne!(logits(&["--seed-time", "-1"]), own_times);
-    for (flags, why) in [
-        (&["--time-attr", "none", "--seed-time", "3"][..], "--seed-time has no effect: no times are compared"),
-        (&["--time-attr", "none", "--batch-size", "3"], "--batch-size has no effect: all neighbors are read"),
-        (&["--time-attr", "yesterday"], "expected edge_time or node_time"),
-    ] {
-        let output = predict(&two.path, &model, &folder.join("none"), flags);
-        assert_refused(&output, 2, &[why]);
-    }
-}
-
-#[test]
-fn models_of_edge_features_do_not_depend_on_the_partitioning() {
-    let [two, one, three] = attributed_parts();
-    let blind = fake_parts(1);
-    let Scratch { folder, model, out } = scratch();
-    let kinds = [
-        "gine",
-        "transformer --encoder-decoder",
-        "sage",
-        "sage --edge-weights",
-        "gcn --edge-weights",
-        "rgcn --edge-weights",
-        "hgt",
-    ];
-    for (number, flags) in kinds.into_iter().enumerate() {
-        let kind = [&["--model"][..], &flags.split(' ').collect::<Vec<_>>()[..]].concat();
-        let result = trained("node", &two.path, &model, &kind);
-        let ours = predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2"]);
-        let expected = numbers(&out).1;
-        // Layer-wise inference and the evaluation of batches read all neighbors and the features of all edges.
-        for score in ["valid_acc", "test_acc"] {
-            let difference = ours[score].as_f64().expect("a score") - result[score].as_f64().expect("a score");
-            assert!(difference.abs() < 0.02, "{flags:?}: {ours} after {result}");
-        }
-        let layer_wise = [(&one, &["--memory-bytes", "100KB"][..]), (&three, &["--nproc-per-node", "2"])][number % 2];
-        for (parts, more) in [layer_wise, (&three, &["--nproc-per-node", "4", "--num-neighbors", "-1,-1"])] {
-            predicted(&parts.path, &model, &out, &[&["--output", "logit"], more].concat());
-            assert_close(&numbers(&out).1, &expected, &format!("{flags:?} {more:?}"));
-        }
-        let error = error_of(&predict(&blind.path, &model, &folder.join("none"), &[]));
-        let values = if flags.contains("--edge-weights") { "weights" } else { "features" };
-        let remedy = format!("store the {values} of its edges and partition it again");
-        assert!(error.contains("the model was trained for another graph") && error.contains(&remedy), "{error}");
-    }
-    let output = run(programs::node(&one.path).args(["--model", "gine", "--no-edge-features"]));
-    assert!(error_of(&output).contains("gine"), "{}", stderr(&output));
-    for model in ["gcn", "gin", "embedding"] {
-        let output = run(programs::node(&one.path).args(["--model", model, "--num-epochs", "1"]));
-        let note = format!("note: edges have features, which messages of --model {model} do not read: sage, gat, ");
-        assert_eq!(stderr(&output).matches(&note).count(), 1, "{}", stderr(&output));
-    }
-    let output = run(programs::node(&one.path).args(["--model", "sage", "--num-epochs", "1"]));
-    assert!(!stderr(&output).contains("note: edges have features"), "{}", stderr(&output));
-}
-
-#[test]
-fn models_of_times_of_edges_do_not_depend_on_the_partitioning() {
-    let [two, one, three] = attributed_parts();
-    let Scratch { folder, model, out } = scratch();
-    let times = ["--time-attr", "edge_time", "--time-encoding", "6"];
-    for flags in
-        [&["--model", "sage", "--edge-weights"][..], &["--model", "gatv2", "--no-edge-features"], &["--model", "hgt"]]
-    {
-        let result = trained("node", &two.path, &model, &[flags, &times].concat());
-        // A prediction takes all settings from the file.
-        let ours = predicted(&two.path, &model, &out, &["--output", "logit"]);
-        let expected = numbers(&out).1;
-        assert_eq!([&ours["valid_acc"], &ours["test_acc"]], [&result["valid_acc"], &result["test_acc"]], "{flags:?}");
-        for (parts, more) in [(&one, &[][..]), (&three, &["--nproc-per-node", "2"]), (&three, &["--batch-size", "7"])] {
-            predicted(&parts.path, &model, &out, &[&["--output", "logit"], more].concat());
-            assert_close(&numbers(&out).1, &expected, &format!("{flags:?} {more:?}"));
-        }
-        let none = folder.join("none");
-        for more in [&["--time-attr", "none"][..], &["--time-attr", "node_time"], &["--output", "embedding"]] {
-            assert_error(
-                &predict(&two.path, &model, &none, more),
-                &["the model reads the time between each edge and its seed (--time-encoding)"],
-            );
-        }
-        let load = ["--load-model", model.to_str().expect("a path"), "--time-encoding", "5"];
-        let error = error_of(&programs::train_or_evaluate(programs::node(&three.path).args(load)));
-        assert!(error.contains("--time-encoding 5: the model") && error.contains("was saved with 6"), "{error}");
-    }
-}
-
-#[test]
-fn values_of_edges_that_a_model_cannot_read_are_refused_with_one_error() {
-    let options = FakeOptions { avg_num_nodes: 200, edge_attributes: true, ..FakeOptions::default() };
-    let parts = programs::written_by(&fake(&options).expect("a fake graph"), 1);
-    let blind = fake_parts(1);
-    let by_time = ["--time-attr", "edge_time"];
-    for (parts, flags, why) in [
-        (&parts, &["--model", "gat", "--edge-weights"][..], "messages of gat are not multiplied by weights of edges"),
-        (&parts, &["--model", "sage", "--aggregation", "max", "--edge-weights"], "choose sage or graphconv with"),
-        (&parts, &["--model", "sage", "--weighted", "--edge-weights"], "would count weights twice"),
-        (&parts, &["--model", "embedding", "--edge-weights"], "the model has no convolution"),
-        (&blind, &["--model", "sage", "--edge-weights"], "have no weights (--edge-weights)"),
-        (&parts, &["--model", "sage", "--time-encoding", "4"], "sample by time (--time-attr edge_time)"),
-        (&parts, &["--model", "gin", "--time-encoding", "4", by_time[0], by_time[1]], "gin reads no features of edges"),
-        (
-            &parts,
-            &["--time-encoding", "4", by_time[0], by_time[1], "--eval", "layer-wise"],
-            "depend on the time of the seed",
-        ),
-    ] {
-        assert_error(&run(programs::node(&parts.path).args(flags)), &[why]);
-    }
 }

@@ -11,6 +11,9 @@ use edgecut_graph::{
     Dataset, DiskPartId, EdgeData, EdgeTypeId, HoldOut, Meta, NodeData, NodeTypeId, Part, map_npy, write_npy,
 };
 use edgecut_testing::assert_has;
+use edgecut_trainer::Cpu;
+use edgecut_trainer::model_file::load_model;
+use edgecut_trainer::models::LinkModelConfig;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use safetensors::SafeTensors;
@@ -41,6 +44,10 @@ impl Oracle {
             Some(relation) => ("distmult", vec![relation.into_iter().map(f64::from).collect()]),
         };
         Self { src, dst, decoder: decoder.parse().expect("a decoder"), tensors, edge_type: 0 }
+    }
+
+    fn scores(&self, sources: &[i64], destinations: &[i64]) -> Vec<f32> {
+        sources.iter().zip(destinations).map(|(&src, &dst)| self.score(src, dst)).collect()
     }
 
     /// Reads the decoder of a model file.
@@ -156,7 +163,7 @@ fn scores_and_best_destinations_are_those_of_all_pairs() {
     let oracle = Oracle::new(&two, &model, &out, None, None);
     let (sources, destinations) = some_pairs(1501, 400);
     let pairs = array_file(folder.join("pairs.npy"), &[2, 1501], &[sources.clone(), destinations.clone()].concat());
-    let expected: Vec<f32> = sources.iter().zip(&destinations).map(|(&src, &dst)| oracle.score(src, dst)).collect();
+    let expected = oracle.scores(&sources, &destinations);
     let known = known_edges(&two, 2, EdgeTypeId(0));
     let few = [17, 399, 0, 5, 17];
     let list = array_file(folder.join("sources.npy"), &[5], &few);
@@ -274,7 +281,7 @@ fn typed_graphs_are_scored_by_relation() {
         let relation = relations[number * 16..][..16].to_vec();
         let oracle = Oracle::new(&two, &model, &out, Some([ends[0], ends[2]]), Some(relation));
         let known = known_edges(&two, 2, EdgeTypeId(number as u16));
-        let expected: Vec<f32> = sources.iter().zip(&destinations).map(|(&src, &dst)| oracle.score(src, dst)).collect();
+        let expected = oracle.scores(&sources, &destinations);
         for (parts, processes) in [(&three, "2"), (&two, "3")] {
             let flags = ["--edge-type", name, "--nproc-per-node", processes];
             predicted(&parts.path, &model, &out, &[&flags[..], &["--output", "score", "--pairs", &pairs]].concat());
@@ -292,13 +299,7 @@ fn typed_graphs_are_scored_by_relation() {
     exported(&["--output", "table", "--node-type", "v2"]);
     let (shape, table) = map_npy::<f32>(&out.join("predictions.npy")).expect("a table");
     assert_eq!(shape, [300, 16]);
-    let path = model.as_path();
-    let device = Default::default();
-    let (_, _, tables) = edgecut_trainer::model_file::load_model::<
-        edgecut_trainer::Cpu,
-        edgecut_trainer::models::LinkModelConfig,
-    >(path, &device)
-    .expect("the model");
+    let (_, _, tables) = load_model::<Cpu, LinkModelConfig>(&model, &Default::default()).expect("the model");
     assert_eq!(tables.len(), 1);
     assert_eq!(tables[0].values, table.to_vec());
     // As a CSV file, in blocks.
@@ -377,7 +378,7 @@ fn decoders_score_by_their_formulas_in_every_layout() {
         let ends: Vec<&str> = names[4].split("__").collect();
         let oracle = Oracle::new(&two, &model, &out, Some([ends[0], ends[2]]), None).with_decoder(&model, decoder, 4);
         let known = known_edges(&two, 2, EdgeTypeId(4));
-        let expected: Vec<f32> = sources.iter().zip(&destinations).map(|(&src, &dst)| oracle.score(src, dst)).collect();
+        let expected = oracle.scores(&sources, &destinations);
         for (parts, processes) in [(&two, "1"), (&three, "3")] {
             let what = format!("{decoder}, {processes} processes");
             let flags = ["--edge-type", &names[4], "--nproc-per-node", processes];
@@ -529,22 +530,15 @@ fn wrong_requests_are_refused_with_one_error() {
         let (status, flags) = flags.split_first().expect("a status");
         let flags: Vec<String> = flags.iter().map(|flag| flag.replace("{}", text(folder.path()))).collect();
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let output = predict(&links.path, &model, &out, &flags);
-        let error = error_of(&output);
-        assert_eq!(output.status.code(), status.parse().ok(), "{flags:?}: {error}");
-        assert!(words.iter().all(|word| error.contains(word)), "{flags:?}: {error}");
+        let status = status.parse().expect("a status");
+        assert_fails(&predict(&links.path, &model, &out, &flags), status, &words);
         let is_empty = std::fs::read_dir(&out).map_or(true, |mut entries| entries.next().is_none());
         assert!(is_empty, "{flags:?} left files");
     }
     // A model of another task, and a graph with other features.
     let output = predict(&nodes.path, &of_nodes, &out, &score);
-    let error = error_of(&output);
-    assert!(
-        output.status.code() == Some(2) && error.contains("load a model of train link for --output score"),
-        "{error}"
-    );
-    let error = error_of(&predict(&parts(2, 1).path, &model, &out, &score));
-    assert!(error.contains("the model was trained for another graph"), "{error}");
+    assert_fails(&output, 2, &["load a model of train link for --output score"]);
+    assert_error(&predict(&parts(2, 1).path, &model, &out, &score), &["the model was trained for another graph"]);
     let exported = |model: &Path, kind: &str| {
         let mut command = program();
         command.args(["predict", "--output", kind, "--load-model"]).arg(model).arg("--out").arg(&out);

@@ -15,6 +15,7 @@ mod launchers;
 mod layer_wise;
 mod link_evaluation;
 mod link_processes;
+mod link_reverse_types;
 mod metrics_port;
 mod multi;
 mod node_embeddings;
@@ -22,6 +23,7 @@ mod object_stores;
 #[path = "../../../trainer/tests/plain_scores.rs"]
 mod plain_scores;
 mod predict;
+mod predict_edge_values;
 mod predict_graphs;
 mod predict_links;
 mod predict_tables;

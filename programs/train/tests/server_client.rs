@@ -1,6 +1,6 @@
 //! Tests of `train --servers` with real processes, and servers in this process.
 
-use crate::link_processes::papers;
+use crate::link_reverse_types::papers;
 use crate::programs;
 use crate::programs::*;
 

@@ -312,6 +312,12 @@ pub fn assert_error(output: &Output, words: &[&str]) {
     assert!(words.iter().all(|word| error.contains(word)), "{error}, expected {words:?}");
 }
 
+/// Checks that a process has ended with this status and exactly one error, which has these words.
+pub fn assert_fails(output: &Output, status: i32, words: &[&str]) {
+    assert_eq!(output.status.code(), Some(status), "{}, expected {words:?}", stderr(output));
+    assert_error(output, words);
+}
+
 /// Checks that a process has ended with this status, and that its standard error has these words.
 pub fn assert_refused(output: &Output, status: i32, words: &[&str]) {
     let text = stderr(output);
