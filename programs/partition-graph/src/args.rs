@@ -1,13 +1,19 @@
 //! The command line, and its conversion to plain options.
 
+mod commands;
+mod fake_args;
+
+pub(crate) use commands::{Command, FeaturesArgs, InfoArgs, UpdateArgs, UploadArgs, VerifyArgs};
+
 use crate::stored_tables::StoredTables;
 use anyhow::Context;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
+use clap::{Args, CommandFactory, Parser, ValueEnum, error::ErrorKind};
 use edgecut_cli::{FlagNames, StoreArgs, parse_bytes};
-use edgecut_graph::readers::{DatasetSource, FakeOptions};
+use edgecut_graph::readers::DatasetSource;
 use edgecut_graph::{FeatureDtypes, HoldOut, HotnessRule, NodeSplit, OverlapPolicy, is_folder_name};
 use edgecut_partition::{Balance, MemoryLimit, Method, PartitionOptions};
 use edgecut_tables::{OnBadRows, TableOptions, Transforms, Unsupported};
+use fake_args::FakeArgs;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -19,16 +25,6 @@ Examples:
 
 Every option is also accepted with underscores, as in PyG: --num_partitions 2.
 Exit status: 0 done, 1 an error, 2 a wrong command line, 130 interrupted.";
-
-const UPDATE_EXAMPLES: &str = "\
-Examples:
-  partition-graph update data/partitions/shop/2-parts --conf shop/tuesday.json
-  partition-graph update data/partitions/shop/2-parts --conf shop/tuesday.json --output-dir data/partitions/shop/tuesday";
-
-const FEATURES_EXAMPLES: &str = "\
-Examples:
-  partition-graph features --dataset-root-dir data/partitions/shop/2-parts --conf shop/graph.json --part 0
-  launch --copy-parts -- partition-graph features --dataset-root-dir data/partitions/shop/2-parts --conf shop/graph.json";
 
 /// Splits a graph into parts for distributed training.
 ///
@@ -42,145 +38,6 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) partition: PartitionArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Check the checksums and every invariant of the format, without the source graph.
-    Verify(VerifyArgs),
-    /// Show the metadata of a partitioned graph and its report.
-    Info(InfoArgs),
-    /// Build the node features of one part from the tables, on the machine that holds it.
-    Features(FeaturesArgs),
-    /// Add, change and remove nodes and edges of existing parts from tables, without partitioning again.
-    Update(UpdateArgs),
-    /// Upload parts to an object store.
-    Upload(UploadArgs),
-}
-
-impl Command {
-    pub(crate) fn stores(&self) -> &StoreArgs {
-        match self {
-            Self::Verify(args) => &args.stores,
-            Self::Info(args) => &args.stores,
-            Self::Features(args) => &args.stores,
-            Self::Update(args) => &args.stores,
-            Self::Upload(args) => &args.stores,
-        }
-    }
-}
-
-/// Uploads the files of parts, META.json last, so that nobody reads parts that are not complete.
-#[derive(Debug, Args)]
-pub(crate) struct UploadArgs {
-    /// The N-parts folder, which holds META.json.
-    pub(crate) dir: PathBuf,
-    /// The folder in the store: s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY.
-    pub(crate) url: String,
-    /// Replace parts at the URL.
-    #[arg(long)]
-    pub(crate) overwrite: bool,
-    #[command(flatten)]
-    pub(crate) stores: StoreArgs,
-}
-
-/// Adds the nodes and edges of new tables to existing parts, changes nodes that a table lists again, and removes nodes and
-/// edges. Nodes of the parts stay in their part, and new nodes go to the part of most of their neighbors. Transforms and classes
-/// are those of the parts. The parts change in one step, when the new ones are complete.
-#[derive(Debug, Args)]
-#[command(after_help = UPDATE_EXAMPLES)]
-pub(crate) struct UpdateArgs {
-    /// The N-parts folder, which holds META.json.
-    pub(crate) dir: PathBuf,
-    /// The description of the new tables, with the keys of the configuration of the parts, and removed_nodes and removed_edges.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) conf: PathBuf,
-    /// The folder of the updated parts [default: the parts are replaced].
-    #[arg(long, aliases = ["output_dir", "out"], value_name = "DIR")]
-    pub(crate) output_dir: Option<PathBuf>,
-    /// Replace parts in --output-dir.
-    #[arg(long, requires = "output_dir")]
-    pub(crate) overwrite: bool,
-    /// The treatment of rows that cannot be used: fail at the first one (error), or leave them out and count them (drop).
-    #[arg(long, alias = "on_bad_rows", value_name = "error|drop", default_value_t = OnBadRows::Error)]
-    pub(crate) on_bad_rows: OnBadRows,
-    /// The treatment of features and labels that are not supported: fail (error), or leave them out with a warning (skip).
-    #[arg(long, value_name = "error|skip", default_value_t = Unsupported::Error)]
-    pub(crate) unsupported: Unsupported,
-    /// The treatment of held-out edges that are training edges as well: fail (error), drop these training edges (remove), or
-    /// keep them (allow) [default: that of the parts].
-    #[arg(long, value_name = "error|remove|allow")]
-    pub(crate) overlap: Option<OverlapPolicy>,
-    /// Further pairs of edge types that are each other's reverse, beside the pairs that the parts were made with: --overlap also
-    /// treats the reverses of held-out edges of one type that are training edges of the other.
-    #[arg(long, alias = "reverse_types", value_name = "LIST", value_delimiter = ',', value_parser = pair)]
-    pub(crate) reverse_types: Vec<(String, String)>,
-    /// A folder on a disk with space for all arrays of the graph, which are then not in memory.
-    #[arg(long, alias = "scratch_dir", value_name = "DIR")]
-    pub(crate) scratch_dir: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) stores: StoreArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    /// The N-parts folder, which holds META.json.
-    pub(crate) dir: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) stores: StoreArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct InfoArgs {
-    /// The N-parts folder, which holds META.json.
-    pub(crate) dir: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write an HTML report with the balance of the parts and the edges between them.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) stores: StoreArgs,
-}
-
-/// Builds the node features of a part of which --defer-features has made the rest. The features appear when they are complete;
-/// those of a node type that are complete stay as they are.
-#[derive(Debug, Args)]
-#[command(after_help = FEATURES_EXAMPLES)]
-pub(crate) struct FeaturesArgs {
-    /// The N-parts folder, which holds META.json.
-    #[arg(long, alias = "dataset_root_dir", value_name = "DIR")]
-    pub(crate) dataset_root_dir: PathBuf,
-    /// The description of the tables that the parts were made from.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) conf: PathBuf,
-    /// The number of the part, from 0 [default: NODE_RANK, which `launch` sets].
-    #[arg(long, env = "NODE_RANK", hide_env = true, value_name = "K")]
-    pub(crate) part: u32,
-    /// The treatment of rows that cannot be used, which must be that of the parts.
-    #[arg(long, alias = "on_bad_rows", value_name = "error|drop", default_value_t = OnBadRows::Error)]
-    pub(crate) on_bad_rows: OnBadRows,
-    /// The treatment of features and labels that are not supported, which must be that of the parts.
-    #[arg(long, value_name = "error|skip", default_value_t = Unsupported::Error)]
-    pub(crate) unsupported: Unsupported,
-    /// A folder with space for the features, in which they are built [default: the folder of the parts].
-    #[arg(long, alias = "scratch_dir", value_name = "DIR")]
-    pub(crate) scratch_dir: Option<PathBuf>,
-    /// Build features again that are complete.
-    #[arg(long)]
-    pub(crate) overwrite: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) stores: StoreArgs,
 }
 
 #[derive(Debug, Args)]
@@ -315,58 +172,6 @@ pub(crate) struct PartitionArgs {
     pub(crate) stores: StoreArgs,
     #[command(flatten)]
     fake: FakeArgs,
-}
-
-/// The options of the graph that `--dataset fake` and `fake-hetero` generate.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Generated graph (--dataset fake, fake-hetero)")]
-struct FakeArgs {
-    /// Number of nodes; for fake-hetero, of each node type [default: 1000].
-    #[arg(long, alias = "avg_num_nodes")]
-    avg_num_nodes: Option<usize>,
-    /// Mean in-degree; for fake-hetero, of each edge type [default: 10].
-    #[arg(long, alias = "avg_degree")]
-    avg_degree: Option<f64>,
-    /// Number of features per node [default: 64].
-    #[arg(long, alias = "num_channels")]
-    num_channels: Option<usize>,
-    /// Number of classes [default: 10].
-    #[arg(long, alias = "num_classes")]
-    num_classes: Option<usize>,
-    /// The seed of the generated graph [default: 0].
-    #[arg(long, alias = "fake_seed")]
-    fake_seed: Option<u64>,
-    /// Generate weights, times and features of edges, and times of nodes; edges within a class weigh more.
-    #[arg(long, alias = "edge_attributes")]
-    edge_attributes: bool,
-}
-
-impl FakeArgs {
-    /// Returns the first flag that is given.
-    fn first_given(&self) -> Option<&'static str> {
-        let given = [
-            ("--avg-num-nodes", self.avg_num_nodes.is_some()),
-            ("--avg-degree", self.avg_degree.is_some()),
-            ("--num-channels", self.num_channels.is_some()),
-            ("--num-classes", self.num_classes.is_some()),
-            ("--fake-seed", self.fake_seed.is_some()),
-            ("--edge-attributes", self.edge_attributes),
-        ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
-    }
-
-    fn options(&self) -> FakeOptions {
-        let default = FakeOptions::default();
-        FakeOptions {
-            avg_num_nodes: self.avg_num_nodes.unwrap_or(default.avg_num_nodes),
-            avg_degree: self.avg_degree.unwrap_or(default.avg_degree),
-            num_channels: self.num_channels.unwrap_or(default.num_channels),
-            num_classes: self.num_classes.unwrap_or(default.num_classes),
-            seed: self.fake_seed.unwrap_or(default.seed),
-            edge_attributes: self.edge_attributes,
-            ..default
-        }
-    }
 }
 
 /// Parses the held-out fractions. The seed comes from another argument.
@@ -534,79 +339,4 @@ fn usage(kind: ErrorKind, message: &str) -> ! {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn job(arguments: &[&str]) -> Job {
-        Cli::try_parse_from([&["partition-graph"], arguments].concat()).unwrap().partition.job().unwrap()
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn the_spelling_of_pyg_means_the_same() {
-        let ours = job(&["--dataset", "cora", "--root-dir", "x", "--num-partitions", "4", "--recursive"]);
-        let pyg = job(&["--dataset=cora", "--root_dir", "x", "--num_partitions=4", "--recursive"]);
-        assert_eq!((&ours.options, &ours.out_dir), (&pyg.options, &pyg.out_dir));
-        assert_eq!(ours.out_dir, PathBuf::from("x/partitions/cora/4-parts"));
-        assert_eq!(ours.options.method, Method::Metis { recursive: true });
-    }
-
-    #[test]
-    fn every_option_with_a_hyphen_has_an_underscored_alias() {
-        for argument in Cli::command().get_arguments() {
-            let Some(long) = argument.get_long().filter(|long| long.contains('-')) else { continue };
-            let aliases = argument.get_all_aliases().unwrap_or_default();
-            assert!(aliases.contains(&long.replace('-', "_").as_str()), "{long} has {aliases:?}");
-        }
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_library() {
-        let job = job(&["--dataset", "fake", "--num-partitions", "2"]);
-        assert_eq!(job.options, PartitionOptions::new(2));
-        assert_eq!(job.source.fake, FakeOptions::default());
-    }
-
-    #[test]
-    fn reversing_edges_is_done_and_noted() {
-        let job = job(&["--dataset", "cora", "--num-partitions", "2", "--to_undirected"]);
-        assert!(job.source.to_undirected && job.options.to_undirected);
-    }
-
-    #[test]
-    fn edges_are_held_out_by_the_seed_of_all_choices() {
-        let latest = job(&["--dataset", "cora", "--num-partitions", "2", "--hold-out-edges", "latest:0.05,0.1"]);
-        let job = job(&["--dataset", "cora", "--num-partitions", "2", "--seed", "3", "--hold_out_edges", "0.05, 0.1"]);
-        let expected = HoldOut::random(0.05, 0.1, 3);
-        assert_eq!((job.source.hold_out_edges, job.options.hold_out_edges), (Some(expected), Some(expected)));
-        assert_eq!(latest.source.hold_out_edges, Some(HoldOut::latest(0.05, 0.1, 0)));
-        for wrong in
-            ["0.1", "0.1,x", "0.1,0.2,0.3", "latest:0.1", "first:0.1,0.1", "0.5,0.5", "-0.1,0.2", "0,0", "nan,0.1"]
-        {
-            let arguments = ["partition-graph", "--dataset", "cora", "--num-partitions", "2", "--hold-out-edges"];
-            let equals = format!("--hold-out-edges={wrong}");
-            assert!(Cli::try_parse_from([&arguments[..5], &[equals.as_str()]].concat()).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn reverse_types_are_pairs() {
-        let arguments = ["--dataset", "cora", "--num-partitions", "2", "--reverse-types", "writes=written_by,a=b"];
-        let expected = [("writes", "written_by"), ("a", "b")].map(|(one, other)| (one.to_owned(), other.to_owned()));
-        assert_eq!(job(&arguments).source.reverse_types, expected);
-        let wrong = ["partition-graph", "--dataset", "cora", "--num-partitions", "2", "--reverse-types", "writes"];
-        assert!(Cli::try_parse_from(wrong).is_err());
-    }
-
-    #[test]
-    fn balances_are_a_list() {
-        let job = job(&["--dataset", "fake", "--num-partitions", "2", "--balance", "train,nodes"]);
-        assert_eq!(job.options.balance, [Balance::Train, Balance::Nodes]);
-        let wrong = ["partition-graph", "--dataset", "fake", "--num-partitions", "2", "--balance", "time"];
-        assert!(Cli::try_parse_from(wrong).is_err());
-    }
-}
+mod tests;
