@@ -1,6 +1,9 @@
 //! Tests of readers and parts.
 
+mod edge_arrays;
+mod npy_export;
 mod npy_folder;
+mod npy_types;
 mod ogb_folder;
 mod other_layouts;
 mod overlaps;
