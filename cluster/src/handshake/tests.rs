@@ -57,7 +57,12 @@ fn meet(connector: Handshake<'_>, acceptor: Handshake<'_>) -> (Outcome, Outcome)
 }
 
 /// Runs both sides of a connection to the acceptor `own`. A side that is done closes its end.
-fn meet_as(connector: &Handshake<'_>, binding: &Binding, acceptor: &Handshake<'_>, own: Identity) -> (Outcome, Outcome) {
+fn meet_as(
+    connector: &Handshake<'_>,
+    binding: &Binding,
+    acceptor: &Handshake<'_>,
+    own: Identity,
+) -> (Outcome, Outcome) {
     let [one, other] = ends();
     std::thread::scope(|scope| {
         let connector = scope.spawn(move || connector.connect(&one, binding));

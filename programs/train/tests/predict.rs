@@ -21,7 +21,13 @@ pub(crate) fn numbers(out: &Path) -> (Vec<usize>, Vec<f32>) {
 }
 
 /// Predicts logits in each of the layouts: parts and flags. All are equal to the expected ones except for rounding.
-pub(crate) fn assert_same_logits(layouts: &[(&Parts, &[&str])], model: &Path, out: &Path, expected: &[f32], what: &str) {
+pub(crate) fn assert_same_logits(
+    layouts: &[(&Parts, &[&str])],
+    model: &Path,
+    out: &Path,
+    expected: &[f32],
+    what: &str,
+) {
     for &(parts, flags) in layouts {
         predicted(&parts.path, model, out, &[flags, &["--output", "logit"]].concat());
         assert_close(&numbers(out).1, expected, &format!("{what} {flags:?}"));
