@@ -217,11 +217,8 @@ fn only_the_node_of_rank_0_needs_the_names_of_classes() {
     trained("edge", &first, &folder.join("model"), &["--num-epochs", "1"]);
     // Node 0 has no names.
     let [first_node, second_node] = predicted_by_nodes(&folder, [&second, &first]);
-    let error = error_of(&first_node);
-    assert!(
-        error.contains("second/transforms.json: the file with the names of classes and features is missing"),
-        "{error}"
-    );
+    let why = "second/transforms.json: the file with the names of classes and features is missing";
+    assert_error(&first_node, &[why]);
     assert!(!second_node.status.success());
     for output in predicted_by_nodes(&folder, [&first, &second]) {
         succeeded(output);
@@ -318,6 +315,29 @@ fn predictions_of_edges_have_their_ids() {
     }
 }
 
+/// Flags of a training that do not fit, and their errors.
+const UNFITTING_FLAGS: &str = r#"
+--eval layer-wise => --eval layer-wise computes each node once
+--edge-type e1 => edge type e1 has no labels: choose one of v0__e0__v1
+--decoder cosine => unknown decoder "cosine": expected mlp, dot or bilinear
+--model gcn --weighted => --model gcn does not support --weighted
+--model gcn => gcn
+"#;
+
+/// Tasks with models that do not fit them or their flags, and their errors.
+const UNFITTING_MODELS: &str = "
+node edges => it describes a model of the task edge: use it with `train edge`
+edge nodes => it describes a model of the task node: use it with `train node`
+edge edges --target-edges include => --target-edges include: the model | was saved with exclude
+edge edges --reverse-types e0=e1 => --reverse-types e0=e1: the model | was saved with
+edge edges --no-edge-features => --no-edge-features: the model | was saved with false
+predict edges --edges all --format csv --seed-time 3 => --seed-time has no effect
+predict edges --edges all --num-neighbors 5,3 => add --format csv or parquet
+predict edges => the model is for edges: add --edges all
+predict nodes --edges all --num-neighbors 5,3 --format csv => the model is for nodes: leave out --edges
+predict edges --edges all --num-neighbors 5 --format csv => 2 layers
+";
+
 #[test]
 fn flags_and_models_that_do_not_fit_are_named() {
     let folder = Folder::new();
@@ -325,49 +345,20 @@ fn flags_and_models_that_do_not_fit_are_named() {
     trained("edge", &parts.path, &folder.join("edges"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
     let nodes = fake_parts(1);
     trained("node", &nodes.path, &folder.join("nodes"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
-    for (task, flags, why) in [
-        ("edge", vec!["--eval", "layer-wise"], "--eval layer-wise computes each node once"),
-        ("edge", vec!["--edge-type", "e1"], "edge type e1 has no labels: choose one of v0__e0__v1"),
-        ("edge", vec!["--decoder", "cosine"], "unknown decoder \"cosine\": expected mlp, dot or bilinear"),
-        ("edge", vec!["--model", "gcn", "--weighted"], "--model gcn does not support --weighted"),
-        ("edge", vec!["--model", "gcn"], "gcn"),
-    ] {
-        let output = run(train(task, &parts.path).args(&flags));
-        assert!(stderr(&output).contains(why), "{flags:?}: {}", stderr(&output));
-        assert!(!output.status.success());
+    for (flags, words) in cases(UNFITTING_FLAGS) {
+        let output = run(train("edge", &parts.path).args(&flags));
+        assert!(!output.status.success(), "{flags:?}");
+        assert_has(stderr(&output), &words);
     }
-    let load = |task: &str, parts: &Path, model: &str, flags: &[&str]| {
-        error_of(&run(train(task, parts).args(["--load-model", &folder.text(model)]).args(flags)))
-    };
-    let error = load("node", &nodes.path, "edges", &[]);
-    assert!(error.contains("it describes a model of the task edge: use it with `train edge`"), "{error}");
-    let error = load("edge", &parts.path, "nodes", &[]);
-    assert!(error.contains("it describes a model of the task node: use it with `train node`"), "{error}");
-    let error = load("edge", &parts.path, "edges", &["--target-edges", "include"]);
-    assert!(error.contains("--target-edges include: the model") && error.contains("was saved with exclude"), "{error}");
-    let error = load("edge", &parts.path, "edges", &["--reverse-types", "e0=e1"]);
-    assert!(error.contains("--reverse-types e0=e1: the model") && error.contains("was saved with"), "{error}");
-    let error = load("edge", &parts.path, "edges", &["--no-edge-features"]);
-    assert!(error.contains("--no-edge-features: the model") && error.contains("was saved with false"), "{error}");
-    let edges = ["--edges", "all"];
-    for (parts, model, flags, why) in [
-        (
-            &parts.path,
-            "edges",
-            [&edges[..], &["--format", "csv", "--seed-time", "3"]].concat(),
-            "--seed-time has no effect",
-        ),
-        (&parts.path, "edges", [&edges[..], &["--num-neighbors", "5,3"]].concat(), "add --format csv or parquet"),
-        (&parts.path, "edges", vec![], "the model is for edges: add --edges all"),
-        (
-            &nodes.path,
-            "nodes",
-            [&edges[..], &["--num-neighbors", "5,3", "--format", "csv"]].concat(),
-            "the model is for nodes: leave out --edges",
-        ),
-        (&parts.path, "edges", [&edges[..], &["--num-neighbors", "5", "--format", "csv"]].concat(), "2 layers"),
-    ] {
-        assert_error(&predict(parts, &folder.join(model), &folder.join("out"), &flags), &[why]);
+    for (words, why) in cases(UNFITTING_MODELS) {
+        let [task, model, flags @ ..] = &words[..] else { panic!("{words:?}") };
+        let data = if *task == "node" || [*task, *model] == ["predict", "nodes"] { &nodes } else { &parts };
+        let model = folder.join(model);
+        let output = match *task {
+            "predict" => predict(&data.path, &model, &folder.join("out"), flags),
+            _ => run(train(task, &data.path).arg("--load-model").arg(model).args(flags)),
+        };
+        assert_error(&output, &why);
     }
 }
 

@@ -64,6 +64,5 @@ fn encryption_without_a_secret_is_a_wrong_use() {
     let parts = fake_parts(2);
     let mut command = rank(&parts.path, 0, 2, free_port());
     let output = run(command.env_remove("EDGECUT_TOKEN").env_remove("EDGECUT_TOKEN_FILE").arg("--encrypt"));
-    assert_eq!(output.status.code(), Some(2));
-    assert_error(&output, &["--encrypt needs a shared secret", "--token-file"]);
+    assert_fails(&output, 2, &["--encrypt needs a shared secret", "--token-file"]);
 }

@@ -24,7 +24,7 @@ fn evaluated(task: &str, parts: &Path, model: &Path, flags: &[&str]) -> Value {
 }
 
 /// Checks that a job of any number of processes has failed with these words.
-fn assert_fails(output: &Output, words: &[&str]) {
+fn assert_job_fails(output: &Output, words: &[&str]) {
     let said = stderr(output);
     assert!(!output.status.success() && words.iter().all(|word| said.contains(word)), "{said}, expected {words:?}");
 }
@@ -100,7 +100,7 @@ fn weighted_sampling_is_not_evaluated_layer_by_layer() {
             let load = ["--load-model", text(&model)];
             for more in [&["--weighted", "--num-epochs", "1"][..], &load] {
                 let output = run(train(task, &parts.path).args(flags).args(more));
-                assert_fails(&output, &["by the weights of edges (--weighted)", "--eval sampled"]);
+                assert_job_fails(&output, &["by the weights of edges (--weighted)", "--eval sampled"]);
             }
         }
         // Sampled batches read the weights, also if each node is computed once.
@@ -118,7 +118,7 @@ fn fan_outs_of_0_in_some_hops_are_not_computed_layer_by_layer() {
     for (task, parts) in [("node", &two), ("link", &typed_link_parts(2))] {
         let mut command = train(task, &parts.path);
         let output = run(command.args(["--eval", "layer-wise", "--num-epochs", "1", "--num-neighbors", some]));
-        assert_fails(&output, &["0 in some hops only (--num-neighbors)", "--eval sampled"]);
+        assert_job_fails(&output, &["0 in some hops only (--num-neighbors)", "--eval sampled"]);
     }
     trained("node", &two.path, &model, &["--num-neighbors", some, "--eval-num-neighbors", "e1=-1,0;-1,-1"]);
     let expected = logits(&two.path, &model, &out, &["--num-neighbors", "e1=-1,0;-1,-1"]);

@@ -293,9 +293,7 @@ fn a_job_goes_on_when_nobody_reads_its_output() {
     // A result that is lost is an error, in contrast to one that nobody wants.
     let mut command = node(&parts.path);
     command.args(["--num-epochs", "1"]).stdout(std::fs::File::create("/dev/full").expect("a full device"));
-    let output = run(&mut command);
-    assert_eq!(output.status.code(), Some(1));
-    assert_error(&output, &["print the result to standard output", "space"]);
+    assert_fails(&run(&mut command), 1, &["print the result to standard output", "space"]);
 }
 
 #[test]

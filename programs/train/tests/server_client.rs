@@ -65,8 +65,7 @@ fn a_killed_server_is_named_once_with_the_epoch_of_the_training() {
     server.kill().expect("kill the server");
     server.wait().expect("wait for the server");
     let output = end(trainer);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert_error(&output, &[&format!("server {address}"), " of epoch "]);
+    assert_fails(&output, 3, &[&format!("server {address}"), " of epoch "]);
 }
 
 #[test]
@@ -130,9 +129,7 @@ fn links_are_predicted_from_servers_as_from_parts() {
         (&["--negatives", "degree"], "servers draw no negatives by degree"),
         (&["--train-negatives", "to"], "servers look up no given negatives (--train-negatives)"),
     ] {
-        let output = run(client("link", &servers).args(flags));
-        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-        assert!(error_of(&output).contains(expected), "{}", stderr(&output));
+        assert_fails(&run(client("link", &servers).args(flags)), 1, &[expected]);
     }
 }
 
@@ -236,9 +233,7 @@ fn flags_and_graphs_that_servers_cannot_serve_are_refused() {
     let mut nothing = Command::new(TRAIN);
     nothing.arg("node").stdout(Stdio::piped()).stderr(Stdio::piped());
     unplace(&mut nothing);
-    let output = run(&mut nothing);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(error_of(&output).contains("give the folder of the graph, or --servers"), "{}", stderr(&output));
+    assert_fails(&run(&mut nothing), 2, &["give the folder of the graph, or --servers"]);
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn runs_with_different_metrics_have_no_order() {
     assert_eq!(rows, [["1", "mse", "rmse"], ["2", "mae", "mae"], ["3", "huber", "mae"]], "{table}");
     let why = "the runs have the metrics rmse and mae, so their scores cannot be compared: give all runs one metric, for \
                example with --metric mae";
-    assert!(output.status.code() == Some(1) && error_of(&output).contains(why), "{}", stderr(&output));
+    assert_fails(&output, 1, &[why]);
     // One metric has an order.
     let output = succeeded(sweep(&["--set", "loss=mse mae", "--json"], &parts.path, &["--metric", "mae"]));
     let runs: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list of runs");
@@ -259,12 +259,7 @@ fn wrong_sweeps_are_refused() {
         let mut command = program();
         command.args(["sweep", "--set", set, "--", "link", flag, "--num-epochs", "1", "--dataset-root-dir"]);
         let output = run(command.arg(&parts.path).arg("--save-model").arg(&model));
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        assert!(
-            error_of(&output).contains("no validation edges whose metric could be compared"),
-            "{}",
-            stderr(&output)
-        );
+        assert_fails(&output, 2, &["no validation edges whose metric could be compared"]);
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "a run was started");
     // A flag that is wrong in all runs is one error.

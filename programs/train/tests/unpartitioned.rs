@@ -160,14 +160,16 @@ fn a_killed_process_ends_the_others_and_is_named() {
 #[test]
 fn several_nodes_need_parts() {
     let set = Set::new(&graph());
-    let refused = |command: &mut Command| {
-        let output = run(command);
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        assert_error(&output, &["several nodes", "partition-graph"]);
-    };
-    refused(set.node(1, &["--num-nodes", "2", "--node-rank", "0"]).env("EDGECUT_TOKEN", "a secret of the tests"));
-    refused(set.node(2, &["--num-nodes", "2", "--node-rank", "1"]).env("EDGECUT_TOKEN", "a secret of the tests"));
-    refused(set.node(1, &[]).envs([("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "1")]));
+    let mut first = set.node(1, &["--num-nodes", "2", "--node-rank", "0"]);
+    let mut second = set.node(2, &["--num-nodes", "2", "--node-rank", "1"]);
+    let mut of_launcher = set.node(1, &[]);
+    of_launcher.envs([("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "1")]);
+    for command in [&mut first, &mut second] {
+        command.env("EDGECUT_TOKEN", "a secret of the tests");
+    }
+    for command in [&mut first, &mut second, &mut of_launcher] {
+        assert_fails(&run(command), 2, &["several nodes", "partition-graph"]);
+    }
 }
 
 #[test]
@@ -180,14 +182,11 @@ fn how_a_dataset_is_read_is_no_matter_of_its_parts() {
         &["--hold-out-edges", "latest:0.1,0.1"],
     ] {
         let output = run(node(&part.path).args(["--nproc-per-node", "2"]).args(flags));
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        let error = error_of(&output);
         let flag = flags[0].replace('_', "-");
-        assert!(error.contains(&flag) && error.contains("made without it: pass it to partition-graph"), "{error}");
+        assert_fails(&output, 2, &[&flag, "made without it: pass it to partition-graph"]);
     }
     let output = run(node(&part.path).args(["--nproc-per-node", "2", "--overlap", "remove"]));
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(error_of(&output).contains("made with --overlap error: leave the flag out"), "{}", stderr(&output));
+    assert_fails(&output, 2, &["made with --overlap error: leave the flag out"]);
 }
 
 #[test]
@@ -195,9 +194,7 @@ fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
     let mut graph = graph();
     graph.node_types[0].splits.test = graph.node_types[0].splits.train.clone();
     let set = Set::new(&graph);
-    let output = run(&mut set.node(1, &[]));
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert_error(&output, &["training nodes are test nodes", "--overlap remove"]);
+    assert_fails(&run(&mut set.node(1, &[])), 1, &["training nodes are test nodes", "--overlap remove"]);
     let output = succeed(set.node(2, &["--num-epochs", "1"]).args(["--overlap", "allow"]));
     assert_eq!(stderr(&output).matches("warning: allowed overlaps").count(), 1, "{}", stderr(&output));
 }
