@@ -3,12 +3,14 @@
 use crate::scoring::{Cpu, rare_class};
 use crate::support::{on_ranks, parts_of};
 use burn::backend::Autodiff;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig};
 use edgecut_graph::Split;
 use edgecut_trainer::inference::{InferenceStep, LayerWiseConfig};
 use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::{
-    FitConfig, NodePrediction, NodeTrainingConfig, Observer, SeedScores, TrainError, TrainingConfig, train_model,
+    BestModel, EpochReport, FitConfig, NodePrediction, NodeTrainingConfig, Observer, StepReport, TrainError,
+    TrainingConfig, train_model,
 };
 
 /// The steps of the evaluations of a run.
@@ -16,8 +18,8 @@ use edgecut_trainer::{
 pub(crate) struct EvaluationSteps(Vec<(Split, InferenceStep)>);
 
 impl EvaluationSteps {
-    pub(crate) fn add(&mut self, split: Split, step: InferenceStep) {
-        self.0.push((split, step));
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Checks that the steps of each pass increase up to the last one. Returns the number of passes on a split.
@@ -40,9 +42,38 @@ impl EvaluationSteps {
     }
 }
 
-impl Observer<SeedScores> for EvaluationSteps {
+/// An observer that records its calls.
+pub(crate) struct Calls<S> {
+    pub(crate) epochs: Vec<EpochReport<S>>,
+    pub(crate) improved: usize,
+    pub(crate) evaluations: EvaluationSteps,
+    /// The fold of each step.
+    pub(crate) folds: Vec<Option<usize>>,
+}
+
+impl<S> Default for Calls<S> {
+    fn default() -> Self {
+        Self { epochs: Vec::new(), improved: 0, evaluations: EvaluationSteps::default(), folds: Vec::new() }
+    }
+}
+
+impl<S: Clone> Observer<S> for Calls<S> {
+    fn step(&mut self, report: &StepReport) {
+        self.folds.push(report.fold);
+    }
+
     fn evaluation_step(&mut self, split: Split, step: InferenceStep) {
-        self.add(split, step);
+        self.evaluations.0.push((split, step));
+    }
+
+    fn epoch(&mut self, report: &EpochReport<S>) -> std::io::Result<()> {
+        self.epochs.push(report.clone());
+        Ok(())
+    }
+
+    fn improved(&mut self, _: &BestModel<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
+        self.improved += 1;
+        Ok(())
     }
 }
 
@@ -60,10 +91,10 @@ fn observers_follow_the_evaluation_of_nodes() {
         };
         let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
         let counts = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
-            let mut steps = EvaluationSteps::default();
-            train_model::<NodePrediction, Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut steps)?;
+            let mut calls = Calls::default();
+            train_model::<NodePrediction, Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut calls)?;
             world.barrier()?;
-            Ok::<_, TrainError>([Split::Valid, Split::Test].map(|split| steps.check(split)))
+            Ok::<_, TrainError>([Split::Valid, Split::Test].map(|split| calls.evaluations.check(split)))
         });
         for count in counts {
             assert_eq!(count.expect("a run"), [3 * passes, passes]);

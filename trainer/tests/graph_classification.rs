@@ -1,6 +1,7 @@
 //! Tests of graph classification over several ranks that are connected by real sockets: each graph counts once, the
 //! steps equal the steps of one rank, and batch normalization.
 
+use crate::evaluation_steps::Calls;
 use crate::scoring::scoring;
 use burn::backend::Autodiff;
 use burn::module::AutodiffModule;
@@ -9,19 +10,15 @@ use burn_ndarray::NdArray;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, Packing};
 use edgecut_gnn::ops::DropoutKey;
+use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::{FakeGraphsOptions, Fold, fake_graphs, split_dataset, stratified_folds};
-use edgecut_graph::{GraphDataset, Split};
 use edgecut_trainer::gradients::{flatten_parameters, flatten_statistics};
 use edgecut_trainer::graph::{
     GraphBatchOptions, GraphPrediction, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol, SplitGraphs,
     cross_validate, graph_batches,
 };
-use edgecut_trainer::inference::InferenceStep;
 use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, Mode, Network, NetworkConfig};
-use edgecut_trainer::{
-    BestModel, EpochReport, LrSchedule, Observer, SeedScores, StepGradients, StepReport, adam, average_statistics,
-    evaluate, step_gradients, train_model,
-};
+use edgecut_trainer::{LrSchedule, StepGradients, adam, average_statistics, evaluate, step_gradients, train_model};
 use std::sync::Arc;
 
 type Cpu = NdArray<f32>;
@@ -163,36 +160,6 @@ fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() 
     assert_ne!(alone[0].1, alone[1].1);
 }
 
-/// An observer that records its calls.
-#[derive(Default)]
-struct Counts {
-    epochs: Vec<EpochReport<SeedScores>>,
-    improved: usize,
-    /// The fold of each step.
-    folds: Vec<Option<usize>>,
-    evaluation_steps: usize,
-}
-
-impl Observer<SeedScores> for Counts {
-    fn step(&mut self, report: &StepReport) {
-        self.folds.push(report.fold);
-    }
-
-    fn evaluation_step(&mut self, _: Split, _: InferenceStep) {
-        self.evaluation_steps += 1;
-    }
-
-    fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
-        self.epochs.push(report.clone());
-        Ok(())
-    }
-
-    fn improved(&mut self, _: &BestModel<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
-        self.improved += 1;
-        Ok(())
-    }
-}
-
 #[test]
 fn two_ranks_learn_what_is_in_the_structure() {
     let graphs = graphs(600);
@@ -203,7 +170,7 @@ fn two_ranks_learn_what_is_in_the_structure() {
         let mut config = GraphTrainingConfig { packing, ..GraphTrainingConfig::new(conv) };
         config.fit.num_epochs = 5;
         let results = on_ranks(2, |world| {
-            let mut counts = Counts::default();
+            let mut counts = Calls::default();
             let device = Default::default();
             let trained = train_model::<GraphPrediction, Autodiff<Cpu>>(&data, &config, world, &device, &mut counts);
             let trained = trained.unwrap();
@@ -226,11 +193,11 @@ fn a_cross_validation_is_what_its_protocol_says() {
     config.fit.num_epochs = 4;
     for (protocol, trained_on) in [(Protocol::Validation, 54), (Protocol::BestMeanEpoch, 60)] {
         let mut both = on_ranks(1, |world| {
-            let mut counts = Counts::default();
+            let mut counts = Calls::default();
             let device = Default::default();
             let result =
                 cross_validate::<Autodiff<Cpu>>(&graphs, &folds, protocol, &config, world, &device, &mut counts);
-            assert!(counts.evaluation_steps >= counts.epochs.len());
+            assert!(counts.evaluations.len() >= counts.epochs.len());
             counts.folds.dedup();
             assert_eq!(counts.folds, [1, 2, 3].map(Some), "all folds, one after the other");
             (result.unwrap(), counts.epochs)
@@ -264,7 +231,7 @@ fn test_graphs_of_a_fold_do_not_change_its_training() {
     let curve = |protocol: Protocol, test: std::ops::Range<u32>| {
         let folds = [Fold { train: (0..30).collect(), test: test.collect() }];
         let mut curves = on_ranks(1, |world| {
-            let mut counts = Counts::default();
+            let mut counts = Calls::default();
             let device = Default::default();
             cross_validate::<Autodiff<Cpu>>(&graphs, &folds, protocol, &config, world, &device, &mut counts).unwrap();
             counts.epochs
@@ -314,7 +281,7 @@ fn what_cannot_be_trained_is_refused() {
         let split = GraphSplit { train, valid: vec![8], test: vec![9] };
         let data = SplitGraphs { graphs: Arc::clone(&graphs), split };
         let errors = on_ranks(world_size, |world| {
-            let mut counts = Counts::default();
+            let mut counts = Calls::default();
             let device = Default::default();
             let trained = train_model::<GraphPrediction, Autodiff<Cpu>>(&data, &config, world, &device, &mut counts);
             trained.err().unwrap().to_string()
@@ -332,7 +299,7 @@ fn what_cannot_be_trained_is_refused() {
     let data = SplitGraphs { graphs: Arc::clone(&graphs), split };
     let refused = |config: &GraphTrainingConfig| {
         let errors = on_ranks(2, |world| {
-            let mut counts = Counts::default();
+            let mut counts = Calls::default();
             let device = Default::default();
             let trained = train_model::<GraphPrediction, Autodiff<Cpu>>(&data, config, world, &device, &mut counts);
             trained.err().unwrap().to_string()

@@ -1,5 +1,6 @@
 //! Tests of node classification on a heterogeneous graph on two ranks, which step like one (`gradient_equality.rs`).
 
+use crate::evaluation_steps::Calls;
 use crate::scoring::scoring;
 use crate::support;
 
@@ -14,8 +15,8 @@ use edgecut_partition::Method;
 use edgecut_testing::assert_has;
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, RgcnSettings, SageSettings};
 use edgecut_trainer::{
-    EpochReport, FitConfig, Fitted, NodePrediction, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError,
-    TrainedModel, TrainingConfig, evaluate_model, train_model,
+    FitConfig, Fitted, NodePrediction, NodeTrainingConfig, SeedResult, TrainError, TrainedModel, TrainingConfig,
+    evaluate_model, train_model,
 };
 use std::path::Path;
 use support::{on_ranks, parts_of, write_parts};
@@ -56,26 +57,15 @@ fn config(kind: ConvKind) -> NodeTrainingConfig {
     NodeTrainingConfig { training, scoring: scoring("macro-f1") }
 }
 
-/// An observer that records the reports of epochs.
-#[derive(Default)]
-struct Log(Vec<EpochReport<SeedScores>>);
-
-impl Observer<SeedScores> for Log {
-    fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
-        self.0.push(report.clone());
-        Ok(())
-    }
-}
-
 /// Trains a model and evaluates it again. Returns both results of every rank.
 fn train(dir: &Path, ranks: usize, config: &NodeTrainingConfig) -> Vec<Result<(SeedResult, SeedResult), TrainError>> {
     on_ranks(dir, ranks, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
-        let mut log = Log::default();
+        let mut log = Calls::default();
         let trained = train_model::<NodePrediction, Autodiff<Cpu>>(&graph, config, world, &device, &mut log)?;
         let Fitted { model, settings: model_config, embeddings, result, .. } = trained;
-        assert_eq!(log.0.len() as u64, config.training.fit.num_epochs);
-        let best = log.0.iter().filter_map(|report| report.valid_metric).fold(0.0, f64::max);
+        assert_eq!(log.epochs.len() as u64, config.training.fit.num_epochs);
+        let best = log.epochs.iter().filter_map(|report| report.valid_metric).fold(0.0, f64::max);
         assert_eq!(result.valid_metric, Some(best), "the best epoch was taken");
         let tables = embeddings.tables()?;
         world.barrier()?;

@@ -2,6 +2,7 @@
 //! of several ranks with one.
 
 use crate::embedding_rates::check_schedule;
+use crate::evaluation_steps::Calls;
 use crate::scoring::scoring;
 use crate::support::{Numbers, on_ranks, parts_of, write_parts};
 use burn::backend::Autodiff;
@@ -22,8 +23,8 @@ use edgecut_trainer::edge::{
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::models::{ConvKind, EdgeModelConfig, SageSettings, TargetEdges};
 use edgecut_trainer::{
-    EmbeddingTable, EpochReport, FitConfig, FittedOf, Observer, SeedResult, SeedScores, TrainError, TrainedModel,
-    TrainingConfig, evaluate_model, train_model,
+    EmbeddingTable, FitConfig, FittedOf, SeedResult, TrainError, TrainedModel, TrainingConfig, evaluate_model,
+    train_model,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -34,17 +35,6 @@ const CHANNELS: usize = 8;
 const NUM_USERS: usize = 500;
 const NUM_SHOPS: usize = 400;
 const NUM_EDGES: usize = 3000;
-
-/// An observer that records the losses.
-#[derive(Default)]
-struct Losses(Vec<f64>);
-
-impl Observer<SeedScores> for Losses {
-    fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
-        self.0.extend(report.loss);
-        Ok(())
-    }
-}
 
 /// Generates payments of users at shops between random ends. Nodes have random features, and payments have a random number
 /// as their feature. `label` makes the labels from these numbers. The payments have the weights that `weight` makes.
@@ -119,12 +109,12 @@ fn blind(num_epochs: u64) -> EdgeTrainingConfig {
 /// Trains on as many ranks as there are parts, and returns what each of them has.
 fn train(dir: &Path, num_ranks: usize, config: &EdgeTrainingConfig) -> Vec<(FittedOf<EdgePrediction, Cpu>, Vec<f64>)> {
     on_ranks(dir, num_ranks, &DistGraphConfig::default(), |graph, world| {
-        let mut losses = Losses::default();
+        let mut calls = Calls::default();
         let trained =
-            train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut losses);
+            train_model::<EdgePrediction, Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut calls);
         let trained = trained.expect("a run");
         world.barrier().expect("all ranks are done");
-        (trained, losses.0)
+        (trained, calls.epochs.iter().filter_map(|epoch| epoch.loss).collect())
     })
 }
 

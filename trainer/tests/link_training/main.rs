@@ -5,15 +5,13 @@ mod learning;
 mod like_one_rank;
 mod ranking;
 
-use crate::evaluation_steps::EvaluationSteps;
+use crate::evaluation_steps::Calls;
 use burn_ndarray::NdArray;
-use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{Fanout, NumNeighbors, SamplerConfig};
 use edgecut_graph::Split;
-use edgecut_trainer::inference::InferenceStep;
 use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig};
 use edgecut_trainer::models::ConvKind;
-use edgecut_trainer::{BestModel, EpochReport, FitConfig, Observer, TrainingConfig};
+use edgecut_trainer::{FitConfig, TrainingConfig};
 
 type Cpu = NdArray<f32>;
 
@@ -35,29 +33,7 @@ fn no_layers() -> NumNeighbors {
     Vec::<Fanout>::new().into()
 }
 
-/// An observer that records its calls.
-#[derive(Default)]
-struct Log {
-    epochs: Vec<EpochReport<LinkScores>>,
-    improved: usize,
-    evaluations: EvaluationSteps,
-}
-
-impl Observer<LinkScores> for Log {
-    fn evaluation_step(&mut self, split: Split, step: InferenceStep) {
-        self.evaluations.add(split, step);
-    }
-
-    fn epoch(&mut self, report: &EpochReport<LinkScores>) -> std::io::Result<()> {
-        self.epochs.push(report.clone());
-        Ok(())
-    }
-
-    fn improved(&mut self, _: &BestModel<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
-        self.improved += 1;
-        Ok(())
-    }
-}
+type Log = Calls<LinkScores>;
 
 impl Log {
     /// Checks that the result is from the best epoch.
