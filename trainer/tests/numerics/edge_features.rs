@@ -6,7 +6,7 @@ use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::module::Param;
 use burn::tensor::activation::{leaky_relu, relu, softmax};
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use edgecut_gnn::nn::{
     AnyConv, Conv, ConvInput, ConvKind, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, EdgeWeighting, FlagValues,
     GatConv, GcnNorm, GineConv, LayerForm, PnaConv, TransformerConv, WeightInit,
@@ -48,7 +48,7 @@ impl Rows {
     }
 
     fn by_source(&self, x: Matrix) -> Matrix {
-        x.select(0, ints(self.block.indices().iter().map(|&source| i64::from(source)).collect()))
+        x.select(0, ints(sources_of(&self.block)))
     }
 
     fn by_destination(&self, x: Matrix) -> Matrix {
@@ -94,11 +94,6 @@ impl Rows {
             (weights * messages).sum_dim(0).reshape([1, width])
         })
     }
-}
-
-fn ints(values: Vec<i64>) -> Tensor<Grad, 1, Int> {
-    let count = values.len();
-    Tensor::from_data(TensorData::new(values, [count]), &Default::default())
 }
 
 fn row(vector: &Param<Tensor<Grad, 1>>) -> Matrix {

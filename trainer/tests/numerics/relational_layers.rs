@@ -26,12 +26,9 @@ const EDGE_TYPES: [(usize, usize); 4] = [(0, 0), (1, 0), (1, 0), (2, 1)];
 /// from a type with fewer nodes than there are destinations, and an edge type without edges.
 fn incoming(draws: &mut Draws) -> Vec<Incoming<Grad>> {
     let own = prefix_block(&Arc::new(random_graph(draws, 9, 14, 4)), 8);
-    let indptr = vec![0, 2, 2, 5, 6, 6, 6, 9, 9];
-    let few = Arc::new(BatchGraph::new(indptr, vec![1, 1, 0, 2, 2, 1, 0, 0, 0], 3).expect("a graph"));
-    let few = Block::new(few, 8, 3).expect("a block");
     let none = Block::new(Arc::new(BatchGraph::new(vec![0; 9], vec![], 5).expect("a graph")), 8, 5).expect("a block");
     let x = |draws: &mut Draws, block: &Block| draws.matrix(block.num_src(), CHANNELS).require_grad();
-    [own, few, none]
+    [own, block_between_types(), none]
         .into_iter()
         .enumerate()
         .map(|(relation, block)| Incoming { relation, x: x(draws, &block), block, edges: EdgeData::default() })
@@ -134,12 +131,7 @@ const LAYER: u64 = 3;
 fn typed(kind: ConvKind, combine: RelationAggregation) -> AnyTypedConv<Grad> {
     let edge_types = EDGE_TYPES.map(|(src, dst)| EdgeShape { src, dst, edge_channels: 0 });
     let shape = HeteroShape { edge_types: &edge_types, num_node_types: 3, channels: CHANNELS, combine };
-    let layer = kind.init_typed(&shape, &mut WeightInit::new(6), &Default::default());
-    let count = WeightInit::count(|init| {
-        kind.init_typed::<Grad>(&shape, init, &Default::default());
-    });
-    assert_eq!(count, Some(edgecut_trainer::gradients::num_parameters(&layer)), "{kind:?}");
-    layer
+    typed_layer(kind, &shape)
 }
 
 /// Computes the destinations of type 0.

@@ -6,7 +6,10 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
-use edgecut_gnn::nn::{AnyConv, AnyTypedConv, ConvInput, EdgeData, HeteroConv, LayerPass, Mode, SageConv};
+use edgecut_gnn::nn::{
+    AnyConv, AnyTypedConv, ConvInput, ConvKind, EdgeData, HeteroConv, HeteroShape, LayerPass, Mode, SageConv,
+    WeightInit,
+};
 use edgecut_gnn::ops::{Activation, BatchGraph, Block, EdgeWeights, Reduce};
 
 /// A small random generator, so that the data of tests does not depend on a library.
@@ -89,16 +92,39 @@ pub(crate) fn all_reduces(draws: &mut Draws, graph: &BatchGraph) -> Vec<Reduce> 
     vec![Reduce::Sum, Reduce::Mean, Reduce::Max, plain, looped]
 }
 
+pub(crate) fn ints<B: Backend>(values: Vec<i64>) -> Tensor<B, 1, Int> {
+    let count = values.len();
+    Tensor::from_data(TensorData::new(values, [count]), &Default::default())
+}
+
+/// Returns the source of each edge.
+pub(crate) fn sources_of(block: &Block) -> Vec<i64> {
+    block.indices().iter().map(|&source| i64::from(source)).collect()
+}
+
+/// Makes a block of eight destinations, some without edges, and three nodes of another type as sources.
+pub(crate) fn block_between_types() -> Block {
+    let indptr = vec![0, 2, 2, 5, 6, 6, 6, 9, 9];
+    let graph = BatchGraph::new(indptr, vec![1, 1, 0, 2, 2, 1, 0, 0, 0], 3).expect("a graph");
+    Block::new(Arc::new(graph), 8, 3).expect("a block")
+}
+
+/// Makes a layer over edge types between nodes with `channels` channels, and checks that its parameters are counted.
+pub(crate) fn typed_layer<B: Backend>(kind: ConvKind, shape: &HeteroShape<'_>) -> AnyTypedConv<B> {
+    let layer = kind.init_typed(shape, &mut WeightInit::new(6), &Default::default());
+    let count = WeightInit::count(|init| {
+        kind.init_typed::<B>(shape, init, &Default::default());
+    });
+    assert_eq!(count, Some(edgecut_trainer::gradients::num_parameters(&layer)), "{kind:?}");
+    layer
+}
+
 /// Aggregates by gathering one row per edge and scatter-adding to the destinations, with burn's own operations, which
 /// have gradients.
 pub(crate) fn gather_scatter<B: Backend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
     let device = x.device();
     let [_, width] = x.dims();
     let num_dst = block.num_dst();
-    let ints = |values: Vec<i64>| {
-        let count = values.len();
-        Tensor::<B, 1, Int>::from_data(TensorData::new(values, [count]), &device)
-    };
     let column = |values: Vec<f32>| {
         let count = values.len();
         Tensor::<B, 2>::from_data(TensorData::new(values, [count, 1]), &device)
@@ -106,7 +132,7 @@ pub(crate) fn gather_scatter<B: Backend>(x: Tensor<B, 2>, block: &Block, reduce:
     let degree = |row: usize| block.indptr()[row + 1] - block.indptr()[row];
     let row_of_edge: Vec<i64> =
         (0..num_dst).flat_map(|row| std::iter::repeat_n(row as i64, degree(row) as usize)).collect();
-    let sources: Vec<i64> = block.indices().iter().map(|&source| i64::from(source)).collect();
+    let sources = sources_of(block);
     let zeros = Tensor::<B, 2>::zeros([num_dst, width], &device);
     if let Reduce::Max = reduce {
         let row = |row: usize| {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::module::Param;
+use burn::tensor::Tensor;
 use burn::tensor::activation::{gelu, sigmoid, softmax};
-use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_gnn::nn::{
     AnyTypedConv, ConvKind, Dense, EdgeData, EdgeShape, EdgeWeighting, FlagValues, HeteroShape, HgtConv, Incoming,
-    LayerPass, Mode, RelationAggregation, RgcnConv, TypedConv, TypedConvInput, WeightInit,
+    LayerPass, Mode, RelationAggregation, RgcnConv, TypedConv, TypedConvInput,
 };
 use edgecut_gnn::ops::{Activation, BatchGraph, Block};
 
@@ -29,13 +29,11 @@ const EDGE_TYPES: [(usize, usize, usize); 3] = [(0, 0, EDGE_CHANNELS), (1, 0, 0)
 fn incoming() -> Vec<(Incoming<Grad>, Vec<f32>)> {
     let mut draws = Draws(51);
     let own = prefix_block(&Arc::new(random_graph(&mut draws, 9, 14, 4)), NUM_DST);
-    let few = BatchGraph::new(vec![0, 2, 2, 5, 6, 6, 6, 9, 9], vec![1, 1, 0, 2, 2, 1, 0, 0, 0], 3).expect("a graph");
-    let few = Block::new(Arc::new(few), NUM_DST, 3).expect("a block");
     let more = BatchGraph::new(vec![0, 1, 1, 1, 3, 3, 3, 3, 3], vec![1, 2, 0], 3).expect("a graph");
     let more = Block::new(Arc::new(more), NUM_DST, 3).expect("a block");
     let others = draws.matrix(3, CHANNELS);
     let mut all = Vec::new();
-    for (relation, block) in [own, few, more].into_iter().enumerate() {
+    for (relation, block) in [own, block_between_types(), more].into_iter().enumerate() {
         let x = if relation == 0 { draws.matrix(block.num_src(), CHANNELS) } else { others.clone() };
         let channels = EDGE_TYPES[relation].2;
         let features = (channels > 0).then(|| draws.matrix(block.num_edges(), channels));
@@ -51,12 +49,7 @@ fn layer(model: &str, flags: &[(&str, u32)]) -> AnyTypedConv<Grad> {
     let edge_types = EDGE_TYPES.map(|(src, dst, edge_channels)| EdgeShape { src, dst, edge_channels });
     let combine = RelationAggregation::Sum;
     let shape = HeteroShape { edge_types: &edge_types, num_node_types: 2, channels: CHANNELS, combine };
-    let layer = kind.init_typed(&shape, &mut WeightInit::new(6), &Default::default());
-    let count = WeightInit::count(|init| {
-        kind.init_typed::<Grad>(&shape, init, &Default::default());
-    });
-    assert_eq!(count, Some(edgecut_trainer::gradients::num_parameters(&layer)), "{kind:?}");
-    layer
+    typed_layer(kind, &shape)
 }
 
 /// Returns the output, and the gradients of the destinations' rows, of all sources and of all parameters.
@@ -87,12 +80,6 @@ fn fast(layer: &AnyTypedConv<Grad>, x: Matrix, incoming: &[Incoming<Grad>]) -> M
     layer.convolve(TypedConvInput { node_type: 0, x, num_dst: NUM_DST, incoming, pass, activation })
 }
 
-fn sources(edges: &Incoming<Grad>) -> Tensor<Grad, 1, Int> {
-    let indices: Vec<i64> = edges.block.indices().iter().map(|&source| i64::from(source)).collect();
-    let count = indices.len();
-    Tensor::from_data(TensorData::new(indices, [count]), &Default::default())
-}
-
 fn dense(x: Matrix, dense: &Option<Dense<Grad>>) -> Matrix {
     let dense = dense.as_ref().expect("a layer of the node type");
     x.matmul(dense.weight.val()) + dense.bias.val().unsqueeze()
@@ -120,8 +107,8 @@ fn slow_hgt(layer: &HgtConv<Grad>, x: Matrix, incoming: &[Incoming<Grad>], heads
         let source = EDGE_TYPES[relation].0;
         let mut keys = by_head(dense(edges.x.clone(), &layer.keys[source]), &layer.key_relations[relation]);
         let mut values = by_head(dense(edges.x.clone(), &layer.values[source]), &layer.value_relations[relation]);
-        keys = keys.select(0, sources(edges));
-        values = values.select(0, sources(edges));
+        keys = keys.select(0, ints(sources_of(&edges.block)));
+        values = values.select(0, ints(sources_of(&edges.block)));
         if let (Some(features), Some(of_keys)) = (&edges.edges.features, &layer.edge_keys[relation]) {
             keys = keys + features.clone().matmul(of_keys.val());
             let of_values = layer.edge_values[relation].as_ref().expect("weights of values");
@@ -173,7 +160,7 @@ fn an_hgt_over_edge_features_equals_its_formula_forward_and_backward() {
 fn slow_rgcn(layer: &RgcnConv<Grad>, x: Matrix, incoming: &[Incoming<Grad>], weights: Option<&[Vec<f32>]>) -> Matrix {
     let mut output = x.matmul(layer.weight_self.val()) + layer.bias.as_ref().expect("a bias").val().unsqueeze();
     for edges in incoming {
-        let mut rows = edges.x.clone().select(0, sources(edges));
+        let mut rows = edges.x.clone().select(0, ints(sources_of(&edges.block)));
         let mut weight = layer.weights.matrices[edges.relation].val();
         if let (Some(features), Some(of_edges)) = (&edges.edges.features, &layer.edge_weights[edges.relation]) {
             rows = Tensor::cat(vec![rows, features.clone()], 1);
