@@ -1,27 +1,15 @@
 //! Labels and splits of tables: of nodes, of edges, and edges that are held out.
 
-use crate::table_files::{Folder, arrays, one_type};
+use crate::table_files::{Folder, arrays, one_type, rows_of};
 use crate::tables::feature;
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
-use edgecut_graph::{DiskPartId, EdgeTypeId, Part, Split, map_npy};
+use edgecut_graph::{DiskPartId, EdgeTypeId, Part, Split};
 use edgecut_testing::assert_has;
 use parquet::basic::Compression;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
-
-/// Returns the rows of an array of nodes of two parts, in the order of the dataset.
-pub(crate) fn rows_of(folder: &Folder, out: &str, node_type: &str, file: &str, dim: usize) -> Vec<Vec<f32>> {
-    let mut rows = std::collections::BTreeMap::new();
-    for part in 0..2 {
-        let dir = folder.path(&format!("{out}/part_{part}/nodes/{node_type}"));
-        let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
-        let (_, values) = map_npy::<f32>(&dir.join(file)).unwrap();
-        rows.extend(ids.iter().copied().zip(values.chunks(dim).map(<[f32]>::to_vec)));
-    }
-    rows.into_values().collect()
-}
 
 #[test]
 fn several_labels_and_numbers_to_predict_are_those_of_arrays() {
@@ -73,7 +61,7 @@ fn several_labels_and_numbers_to_predict_are_those_of_arrays() {
             let [expected, found] = ["csv", other].map(|out| arrays(&folder.path(&format!("{name}-{out}"))));
             assert!(found == expected, "{name} in {other}");
         }
-        let rows = rows_of(&folder, &format!("{name}-csv"), "item", "targets.npy", dim);
+        let rows = rows_of::<f32>(&folder, &format!("{name}-csv"), "item", "targets.npy");
         for (node, row) in rows.iter().enumerate() {
             let expected = match name {
                 "tags" if is_known(node) => vec![tag(node, 0) as f32, tag(node, 1) as f32, f32::NAN],

@@ -2,21 +2,14 @@
 
 use crate::corruption::edit_meta;
 use crate::table_cases::features_of_part;
-use crate::table_files::{Folder, arrays, contents};
+use crate::table_files::{Folder, arrays, contents, rows_of};
 use edgecut_graph::map_npy;
 use edgecut_testing::{assert_has, succeeded};
 use serde_json::{Value, json};
 
 /// Returns the features of all nodes of the first type, in the order of the original ids.
 pub(crate) fn features(folder: &Folder, out: &str) -> Vec<Vec<f32>> {
-    let mut rows = std::collections::BTreeMap::new();
-    for part in 0..2 {
-        let dir = folder.path(&format!("{out}/part_{part}/nodes/item"));
-        let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
-        let (shape, values) = map_npy::<f32>(&dir.join("features.npy")).unwrap();
-        rows.extend(ids.iter().copied().zip(values.chunks(shape[1]).map(<[f32]>::to_vec)));
-    }
-    rows.into_values().collect()
+    rows_of(folder, out, "item", "features.npy")
 }
 
 pub(crate) const TRANSFORMED: &str = r#"

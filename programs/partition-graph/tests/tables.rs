@@ -1,11 +1,10 @@
 //! Graphs from tables: the same parts as from arrays, and the ids of the tables.
 
-use crate::table_files::{Folder, arrays, contents};
-use crate::table_labels::rows_of;
+use crate::table_files::{Folder, arrays, contents, rows_of};
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
-use edgecut_graph::{DiskPartId, Meta, NodeTypeId, Part, map_npy, write_npy};
+use edgecut_graph::{DiskPartId, Meta, NodeTypeId, Part, write_npy};
 use edgecut_testing::succeeded;
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -319,16 +318,7 @@ fn a_configuration_of_graphstorm_is_accepted_unchanged() {
     assert_eq!(made["node_types"][0]["targets"], json!({"dim": 1, "kind": "regression"}));
     // Four fifths of three nodes, rounded down.
     assert_eq!(made["node_types"][0]["split_sizes"], json!([2, 0, 0]));
-    assert_eq!(rows_of(&folder, "out", "airport", "targets.npy", 1), [[250.0], [500.0], [2000.0]]);
-    let found: Vec<Vec<f32>> = {
-        let mut rows = std::collections::BTreeMap::new();
-        for part in 0..2 {
-            let dir = folder.path(&format!("out/part_{part}/nodes/airport"));
-            let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
-            let (_, values) = map_npy::<f32>(&dir.join("features.npy")).unwrap();
-            rows.extend(ids.iter().copied().zip(values.chunks(3).map(<[f32]>::to_vec)));
-        }
-        rows.into_values().collect()
-    };
+    assert_eq!(rows_of::<f32>(&folder, "out", "airport", "targets.npy"), [[250.0], [500.0], [2000.0]]);
+    let found = rows_of::<f32>(&folder, "out", "airport", "features.npy");
     assert_eq!(found, [[0.75, 0.0, 0.25], [0.25, 0.5, 0.5], [0.5, 0.75, 1.0]]);
 }

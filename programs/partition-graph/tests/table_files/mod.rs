@@ -150,10 +150,15 @@ pub(crate) fn arrays(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// Returns the values of the nodes of type `n` in a file, a row for each node in the order of the table.
 pub(crate) fn values_of_nodes<T: NpyElement + Copy>(folder: &Folder, out: &str, file: &str) -> Vec<Vec<T>> {
+    rows_of(folder, out, "n", file)
+}
+
+/// Returns the values of the nodes of a type in a file, a row for each node in the order of the table.
+pub(crate) fn rows_of<T: NpyElement + Copy>(folder: &Folder, out: &str, node_type: &str, file: &str) -> Vec<Vec<T>> {
     let num_parts = Meta::read(&folder.path(out)).unwrap().num_parts;
     let mut rows = BTreeMap::new();
     for part in 0..num_parts {
-        let dir = folder.path(&format!("{out}/part_{part}/nodes/n"));
+        let dir = folder.path(&format!("{out}/part_{part}/nodes/{node_type}"));
         let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
         let (shape, values) = map_npy::<T>(&dir.join(file)).unwrap();
         let width = shape.get(1).copied().unwrap_or(1);
