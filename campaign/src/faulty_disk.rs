@@ -239,25 +239,23 @@ impl Files {
     /// Counts a write or a sync, and lets it fail or take long.
     fn before_write(&self) -> Result<(), Errno> {
         let number = self.counts.writes.fetch_add(1, Ordering::SeqCst);
-        let fault = *lock(&self.fault);
-        match fault {
-            Some(DiskFault::Writes { after }) if number >= after => return Err(Errno::EIO),
-            Some(DiskFault::Slow(pause)) => std::thread::sleep(pause),
-            _ => {}
-        }
-        Ok(())
+        let fails = matches!(*lock(&self.fault), Some(DiskFault::Writes { after }) if number >= after);
+        self.wait_or_fail(fails)
     }
 
     /// Counts a read, and lets it fail or take long.
     fn before_read(&self) -> Result<(), Errno> {
         let number = self.counts.reads.fetch_add(1, Ordering::SeqCst);
+        let fails = matches!(*lock(&self.fault), Some(DiskFault::Reads { after }) if number >= after);
+        self.wait_or_fail(fails)
+    }
+
+    fn wait_or_fail(&self, fails: bool) -> Result<(), Errno> {
         let fault = *lock(&self.fault);
-        match fault {
-            Some(DiskFault::Reads { after }) if number >= after => return Err(Errno::EIO),
-            Some(DiskFault::Slow(pause)) => std::thread::sleep(pause),
-            _ => {}
+        if let Some(DiskFault::Slow(pause)) = fault {
+            std::thread::sleep(pause);
         }
-        Ok(())
+        if fails { Err(Errno::EIO) } else { Ok(()) }
     }
 
     fn sync(&self, reply: ReplyEmpty) {

@@ -1,6 +1,7 @@
 //! Tests of batches of labeled edges: they do not depend on the number of parts, have each edge of a split once, with its own
 //! label and attributes, and pass no message over these edges and their reverses.
 
+use crate::link_batches::to_global;
 use crate::support;
 
 use edgecut_cluster::ProcessGroup;
@@ -77,14 +78,6 @@ fn listed(dataset: &Dataset) -> Vec<SeedEdge> {
         }
     };
     (0..edges.src.len()).step_by(7).map(seed).collect()
-}
-
-fn to_global(graph: &Arc<DistGraph>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
-    let edges = graph.part().edges(EDGES);
-    let find = |t, ids: Vec<u32>| graph.handle().block_on(graph.find_originals(t, &ids)).expect("they exist");
-    let src = find(edges.src_type, seeds.iter().map(|seed| seed.src).collect());
-    let dst = find(edges.dst_type, seeds.iter().map(|seed| seed.dst).collect());
-    seeds.into_iter().zip(src.into_iter().zip(dst)).map(|(seed, (src, dst))| SeedEdge { src, dst, ..seed }).collect()
 }
 
 /// The settings of a loader that tests vary.
