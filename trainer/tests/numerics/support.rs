@@ -109,7 +109,7 @@ pub(crate) fn block_between_types() -> Block {
     Block::new(Arc::new(graph), 8, 3).expect("a block")
 }
 
-/// Makes a layer over edge types between nodes with `channels` channels, and checks that its parameters are counted.
+/// Makes a layer over edge types, and checks that its parameters are counted.
 pub(crate) fn typed_layer<B: Backend>(kind: ConvKind, shape: &HeteroShape<'_>) -> AnyTypedConv<B> {
     let layer = kind.init_typed(shape, &mut WeightInit::new(6), &Default::default());
     let count = WeightInit::count(|init| {
