@@ -44,4 +44,5 @@ pub use prefetch::batch_iter::BatchIter;
 pub use prefetch::seed_loader::{SeedBatches, SeedLoader};
 pub use seeds::edge_seeds::{EdgeSeeds, SeedEdge};
 pub use seeds::epoch_segment::EpochSegment;
+pub use seeds::node_clusters::NodeClusters;
 pub use seeds::seed_plan::Seeds;

@@ -14,7 +14,8 @@ pub const DEFAULT_PREFETCH_BYTES: usize = 1 << 30;
 /// The configuration of a loader. Its serialisation has the settings that must be equal on all ranks.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoaderConfig {
-    /// The most seeds per batch and rank. For a rank's own seeds, ranks may differ in it.
+    /// The most seeds per batch and rank, or clusters of [`Seeds::Clusters`](crate::Seeds::Clusters). For a rank's own seeds,
+    /// ranks may differ in it.
     pub batch_size: usize,
     /// True to spread a rank's own seeds evenly over the agreed steps. No step then has only a few remaining seeds,
     /// which Adam would weigh as much as a full batch. If false, every batch but the last is full. Listed seeds are

@@ -1,6 +1,7 @@
 //! Tests of the loaders.
 
 mod cached_features;
+mod clusters;
 mod constrained_sampling;
 mod directory;
 mod embeddings;

@@ -16,6 +16,7 @@ from typing import Any
 
 from . import distributed
 from ._edgecut import EdgecutError
+from .cluster_loader import ClusterLoader
 from .dgl_blocks import to_dgl
 from .graph_dataset import GraphDataset, fake_graphs, open_graphs
 from .graph_loader import GraphDataLoader
@@ -27,6 +28,7 @@ from .store import EdgeType, NodeType, Store, connect, open
 
 __version__ = "0.1.0"
 __all__ = [
+    "ClusterLoader",
     "EdgeType",
     "EdgecutError",
     "GraphDataLoader",
@@ -50,7 +52,6 @@ _MODULES = ("convert", "language_models", "pyg_sampler", "torch")
 # Loaders that need PyG, by module. They are imported at their first use as well.
 _OF_PYG = {
     "ClusterData": "pyg_clusters",
-    "ClusterLoader": "pyg_clusters",
     "HGTLoader": "pyg_hgt",
     "ShaDowKHopSampler": "pyg_shadow",
 }

@@ -16,7 +16,7 @@ from .arguments import (
 )
 from .edge_ids import EdgeIds
 from .epochs import EpochLoader
-from .store import Store
+from .store import NodeType, Store
 
 __all__ = ["NeighborLoader"]
 
@@ -100,6 +100,7 @@ class Loader(EpochLoader):
                 "weighted": weight_attr is not None,
                 "edge_positions": edge_index is not None,
                 "time_attr": "node_time" if time_attr == "time" else time_attr,
+                "clusters": None,
                 **settings,
             },
         )
@@ -292,11 +293,7 @@ class NeighborLoader(Loader):
 
     def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
         nodes = self._store.node_types[self._seed_type]
-        of_inputs = {"batch_size": arrays["batch_size"]}
-        if nodes.num_classes > 0:
-            of_inputs["y"] = arrays["y"]
-        elif nodes.num_targets > 0:
-            of_inputs["y"] = arrays["targets"].reshape(-1, nodes.num_targets)
+        of_inputs = {"batch_size": arrays["batch_size"], **labels_of_inputs(nodes, arrays)}
         if self._positions is not None:
             of_inputs["input_id"] = self._positions[arrays["input_id"]]
         else:
@@ -347,6 +344,15 @@ def _input_nodes(
         return node_type, None, ids, ids
     ids = integers(ids, "input_nodes")
     return node_type, None, ids, np.arange(len(ids))
+
+
+def labels_of_inputs(nodes: NodeType, arrays: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the labels or targets of the input nodes of a batch, if their type has any."""
+    if nodes.num_classes > 0:
+        return {"y": arrays["y"]}
+    if nodes.num_targets > 0:
+        return {"y": arrays["targets"].reshape(-1, nodes.num_targets)}
+    return {}
 
 
 def refuse_texts(ids: np.ndarray, argument: str) -> None:

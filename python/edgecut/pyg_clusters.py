@@ -11,15 +11,13 @@ import torch_geometric.loader
 
 from .partitioning import partition
 
-__all__ = ["ClusterData", "ClusterLoader"]
-
-ClusterLoader = torch_geometric.loader.ClusterLoader
+__all__ = ["ClusterData"]
 
 
 class ClusterData(torch_geometric.loader.ClusterData):
     """A graph in clusters, with the arguments of PyG's ``ClusterData``. It needs neither ``pyg-lib`` nor ``torch-sparse``.
 
-    PyG's ``ClusterLoader`` makes batches of its clusters.
+    :class:`edgecut.ClusterLoader` makes batches of its clusters.
     """
 
     def _metis(self, edge_index: torch.Tensor, num_nodes: int) -> torch.Tensor:

@@ -188,7 +188,7 @@ class Store(Membership):
         >>> store.split("train")    # doctest: +SKIP
         array([   0,    3,    7, ..., 1997])
         """
-        return split_nodes(self._graph, self.node_types.index(self._node_type(node_type)), name)
+        return split_nodes(self._graph, self.node_types.index(self._node_type(node_type)), name, of_all=False)
 
     def _node_type(self, name: str | None) -> NodeType:
         """Return the node type of an argument, which may be left out if the graph has one."""

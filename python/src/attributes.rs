@@ -56,20 +56,26 @@ pub(crate) fn node_attribute<'py>(
     })
 }
 
-/// Returns the nodes of a split that this process takes its input nodes from, as ids in the dataset, ascending.
+/// Returns the nodes of a split that this process takes its input nodes from, or else those of all processes, as ids in
+/// the dataset, ascending.
 #[pyfunction]
 pub(crate) fn split_nodes<'py>(
     py: Python<'py>,
     graph: &Bound<'py, Graph>,
     node_type: u16,
     split: &str,
+    of_all: bool,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
     let graph = graph.get().opened()?.node();
     let node_type = NodeTypeId(node_type);
     let split = split_named(split)?;
     let fetching = graph.clone();
     let found = interruptible(py, move || {
-        let nodes = fetching.split_nodes(node_type, split)?;
+        let nodes = if of_all {
+            fetching.split_nodes_of_all_parts(node_type, split)?
+        } else {
+            fetching.split_nodes(node_type, split)?
+        };
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let fetched = fetching.handle().block_on(fetching.fetch(node_type, nodes, wanted))?;
         let mut ids: Vec<i64> = fetched.original_ids.into_iter().map(i64::from).collect();

@@ -36,6 +36,9 @@ struct LoaderSettings<'py> {
     seeds: Option<PyReadonlyArray1<'py, i64>>,
     #[serde(skip)]
     seed_times: Option<PyReadonlyArray1<'py, i64>>,
+    /// The position of the first node of each cluster, and the number of nodes. Batches have whole clusters.
+    #[serde(skip)]
+    clusters: Option<PyReadonlyArray1<'py, i64>>,
     split: Option<String>,
     batch_size: usize,
     drop_last: bool,
@@ -65,17 +68,23 @@ impl LoaderSettings<'_> {
     fn shared(&self, graph: &OpenGraph) -> SharedSettings {
         let mut settings = SharedSettings::default().with_fields(self);
         if let Some(seeds) = &self.seeds {
-            settings = settings.with_list("input_nodes", seeds.as_array());
+            let name = if self.clusters.is_some() { "clusters" } else { "input_nodes" };
+            settings = settings.with_list(name, seeds.as_array());
         }
         if let Some(times) = &self.seed_times {
             settings = settings.with_list("input_time", times.as_array());
+        }
+        if let Some(clusters) = &self.clusters {
+            settings = settings.with_list("clusters.starts", clusters.as_array());
         }
         if let Some(links) = &self.links {
             settings = links.describe(graph.meta_data(), settings);
         } else if let Ok(node_type) = graph.node_type(self.node_type.as_deref()) {
             settings = settings.with("node_type", &graph.meta_data().node_types[node_type.index()].name);
         }
-        let are_listed = self.seeds.is_some() || self.links.as_ref().is_some_and(LinkSettings::are_listed);
+        let are_listed = self.seeds.is_some()
+            || self.clusters.is_some()
+            || self.links.as_ref().is_some_and(LinkSettings::are_listed);
         // The processes may have batches of their own sizes around the nodes of their own parts.
         if are_listed { settings } else { settings.without("batch_size") }
     }
@@ -99,7 +108,8 @@ impl LoaderSettings<'_> {
         let given = self.seeds.as_ref().map(|seeds| original_ids(seeds.as_slice()?, graph, node_type)).transpose()?;
         let times = self.seed_times.as_ref().map(|times| times.as_slice().map(<[i64]>::to_vec)).transpose()?;
         let split = self.split.as_deref().map(split_named).transpose()?;
-        Ok(NodeSeeds { node_type, given, times, split })
+        let clusters = self.clusters.as_ref().map(positions).transpose()?;
+        Ok(NodeSeeds { node_type, given, times, split, clusters })
     }
 
     /// Returns the configuration of the loader, without labels.
@@ -121,6 +131,16 @@ impl LoaderSettings<'_> {
             cache: None,
         }
     }
+}
+
+/// Converts positions of nodes.
+fn positions(given: &PyReadonlyArray1<'_, i64>) -> PyResult<Vec<u32>> {
+    let mut positions = Vec::new();
+    for &position in given.as_slice()? {
+        let small = u32::try_from(position);
+        positions.push(small.map_err(|_| invalid(format!("`clusters` has the position {position}")))?);
+    }
+    Ok(positions)
 }
 
 /// The seeds of a loader.

@@ -3,7 +3,7 @@
 use crate::errors::{failed_in, invalid};
 use crate::graph::OpenGraph;
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, LoaderError, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, LoaderError, NodeClusters, Seeds};
 use edgecut_dist_sampler::DistNeighborSampler;
 use edgecut_graph::{NodeTypeId, Split};
 use pyo3::prelude::*;
@@ -15,6 +15,8 @@ pub(crate) struct NodeSeeds {
     pub(crate) given: Option<Vec<u32>>,
     pub(crate) times: Option<Vec<i64>>,
     pub(crate) split: Option<Split>,
+    /// The position of the first node of each cluster in `given`, or among all nodes by global id, and the number of nodes.
+    pub(crate) clusters: Option<Vec<u32>>,
 }
 
 impl NodeSeeds {
@@ -26,8 +28,16 @@ impl NodeSeeds {
         world: &mut ProcessGroup,
     ) -> PyResult<DistNeighborLoader> {
         let node_type = self.node_type;
-        let seeds = match (self.given, self.times, self.split) {
-            (Some(given), times, _) => {
+        let seeds = match (self.clusters, self.given, self.times, self.split) {
+            (Some(starts), given, _, _) => {
+                let ids = match given {
+                    Some(given) => Some(global_ids(graph, node_type, &given, world)?),
+                    None => None,
+                };
+                let clusters = NodeClusters::new(ids, starts);
+                Seeds::Clusters(clusters.map_err(|error| not_made(graph.node().cluster(), error))?)
+            }
+            (None, Some(given), times, _) => {
                 let ids = global_ids(graph, node_type, &given, world)?;
                 match times {
                     Some(times) if times.len() != ids.len() => {
@@ -38,9 +48,9 @@ impl NodeSeeds {
                     None => Seeds::Listed(ids),
                 }
             }
-            (None, Some(_), _) => return Err(invalid("`input_time` needs a list of ids in `input_nodes`")),
-            (None, None, Some(split)) => Seeds::Split(split),
-            (None, None, None) => Seeds::Owned,
+            (None, None, Some(_), _) => return Err(invalid("`input_time` needs a list of ids in `input_nodes`")),
+            (None, None, None, Some(split)) => Seeds::Split(split),
+            (None, None, None, None) => Seeds::Owned,
         };
         config.wanted.labels = graph.meta_data().node_types[node_type.index()].is_labeled();
         let loader = DistNeighborLoader::new(sampler, node_type, seeds, config, world);

@@ -78,7 +78,8 @@ def test_batches_trim_to_layers(parts, typed_parts):
 
 def test_the_examples_of_docstrings_run():
     run = 0
-    for module in ("edgecut", "edgecut.graph_dataset", "edgecut.graph_loader", "edgecut.store", "edgecut.loader", "edgecut.link_loader"):
+    modules = ("graph_dataset", "graph_loader", "store", "loader", "link_loader", "cluster_loader")
+    for module in ("edgecut", *(f"edgecut.{name}" for name in modules)):
         result = doctest.testmod(importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
         assert result.failed == 0, module
         run += result.attempted

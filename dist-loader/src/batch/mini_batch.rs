@@ -25,6 +25,7 @@ pub struct MiniBatch {
     /// The number of seeds. It is 0, and all arrays are empty, if this rank has run out of seeds before other ranks.
     pub num_seeds: usize,
     /// The position of each seed: in the list of seeds that the loader was given, or else among the seeds of this rank's parts.
+    /// For clusters of all nodes, their global ids.
     pub seed_positions: Vec<u32>,
     /// Nodes by node type.
     pub nodes: Vec<NodeBatch>,

@@ -4,6 +4,7 @@ use crate::batch::collate::Collation;
 use crate::batch::mini_batch::MiniBatch;
 use crate::error::LoaderError;
 use crate::prefetch::seed_loader::{SeedBatches, seed_batches};
+use crate::seeds::node_clusters::{NodeClusters, among_seeds};
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
@@ -56,6 +57,8 @@ pub struct NodeBatches {
     pub(crate) collation: Collation,
     pub(crate) node_type: NodeTypeId,
     pub(crate) seeds: Arc<SeedIds>,
+    /// The clusters of the seeds. The positions in a plan are then numbers of clusters.
+    pub(crate) clusters: Option<Arc<NodeClusters>>,
 }
 
 /// The neighborhood of seeds, which are positions.
@@ -79,7 +82,11 @@ impl SeedBatches for NodeBatches {
         SeedPartition::of_nodes(self.node(), self.node_type, seeds, world)
     }
 
-    async fn sample(self: Arc<Self>, seeds: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
+    async fn sample(self: Arc<Self>, planned: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
+        let seeds = match &self.clusters {
+            Some(clusters) => clusters.positions(&planned),
+            None => planned,
+        };
         if seeds.is_empty() {
             return Ok(Sampled::default());
         }
@@ -97,7 +104,12 @@ impl SeedBatches for NodeBatches {
             };
             sampled = sampled.disjoint(times);
         }
-        Ok(Sampled { subgraph: self.sampler().sample(sampled, key).await?, seeds })
+        let mut subgraph = self.sampler().sample(sampled, key).await?;
+        if self.clusters.is_some() {
+            let part = self.node().part().clone();
+            subgraph = self.node().run_on_workers(move || among_seeds(subgraph, &part)).await?;
+        }
+        Ok(Sampled { subgraph, seeds })
     }
 
     async fn make(

@@ -32,8 +32,10 @@ impl DistNeighborLoader {
     /// collectives.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for other settings or another list than on the other ranks, for a batch size of 0, and in
-    /// temporal sampling for seeds without times and for in-degrees. [`LoaderError::Graph`] if servers do not tell the seeds. [`LoaderError::Agree`] if the ranks cannot agree on the number of steps.
+    /// [`LoaderError::Config`] for other settings or another list than on the other ranks, for a batch size of 0, for
+    /// clusters with a sampler that does not find all edges between their nodes, and in temporal sampling for seeds
+    /// without times and for in-degrees. [`LoaderError::Graph`] if servers do not tell the seeds. [`LoaderError::Agree`] if
+    /// the ranks cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
         node_type: NodeTypeId,
@@ -59,6 +61,10 @@ impl DistNeighborLoader {
                 ),
             });
         }
+        if let Seeds::Clusters(clusters) = &seeds {
+            clusters.check(&sampler, node_meta.book.num_nodes())?;
+        }
+        let mut clusters = None;
         let ids = match seeds {
             Seeds::Split(split) => {
                 let nodes = graph.split_nodes(node_type, split);
@@ -68,17 +74,27 @@ impl DistNeighborLoader {
             Seeds::OwnedAt(time) => SeedIds::OwnedAt(owned_seeds(graph, node_type), time),
             Seeds::Listed(ids) => SeedIds::Nodes(ids),
             Seeds::Timed(timed) => SeedIds::Timed(timed),
+            Seeds::Clusters(mut given) => {
+                let nodes = given.nodes.take().map(SeedIds::Nodes);
+                let nodes = nodes.unwrap_or(SeedIds::Owned(0..given.num_nodes() as u32));
+                clusters = Some(Arc::new(given));
+                nodes
+            }
         };
         if ids.len() > u32::MAX as usize {
             return Err(LoaderError::Config {
                 what: format!("{} seeds exceed the limit of 2^32 - 1: divide them over several loaders", ids.len()),
             });
         }
-        let mut plan = SeedPlan::new(ids.len(), listed, Shuffle::List, &config, graph, world);
-        let agreed = plan.agree(config.even_batches, world)?;
+        let num_planned = clusters.as_ref().map_or(ids.len(), |clusters| clusters.len());
+        let mut plan = SeedPlan::new(num_planned, listed, Shuffle::List, &config, graph, world);
+        let mut agreed = plan.agree(config.even_batches, world)?;
+        if clusters.is_some() {
+            agreed.total_seeds = ids.len();
+        }
         let seeds = Arc::new(ids);
         let collation = Collation { sampler, wanted: config.wanted, cache: config.cache.clone(), rows: Vec::new() };
-        let batches = NodeBatches { collation, node_type, seeds };
+        let batches = NodeBatches { collation, node_type, seeds, clusters };
         Ok(SeedLoader::planned(batches, plan, agreed, &config))
     }
 

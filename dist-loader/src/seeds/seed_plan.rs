@@ -4,6 +4,7 @@ use crate::agreement::SharedSettings;
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
 use crate::seeds::epoch_segment::EpochSegment;
+use crate::seeds::node_clusters::NodeClusters;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{BatchKey, DistGraph};
 use edgecut_graph::rng::{CounterRng, combine};
@@ -27,11 +28,15 @@ pub enum Seeds {
     Timed(Vec<(u32, i64)>),
     /// The nodes of [`Seeds::Owned`], all at this time, for temporal sampling.
     OwnedAt(i64),
+    /// Clusters, the same on every rank. A batch has all nodes of some clusters and the edges between them, as in
+    /// Cluster-GCN (Chiang et al., 2019), and the batch size counts clusters. Batch `k` has the `k`-th stretch of the
+    /// clusters, and rank `k` modulo the world size makes it. The sampler must have one hop with all neighbors.
+    Clusters(NodeClusters),
 }
 
 impl Seeds {
     pub(crate) fn are_listed(&self) -> bool {
-        matches!(self, Self::Listed(_) | Self::Timed(_))
+        matches!(self, Self::Listed(_) | Self::Timed(_) | Self::Clusters(_))
     }
 
     /// Adds the source of the seeds to the settings of a loader.
@@ -42,14 +47,16 @@ impl Seeds {
             Self::OwnedAt(time) => settings.with("seeds", format!("all nodes at the time {time}")),
             Self::Listed(ids) => settings.with_list("seeds", ids),
             Self::Timed(timed) => settings.with_list("seeds", timed),
+            Self::Clusters(clusters) => clusters.describe(settings),
         }
     }
 }
 
-/// The division of seeds into the batches of one rank. A seed is a position in a list of `len` seeds.
+/// The division of seeds, or of clusters in their place, into the batches of one rank. A seed is a position in a list of
+/// `len` seeds.
 #[derive(Clone, Debug)]
 pub(crate) struct SeedPlan {
-    /// The number of seeds that the part owns, or of listed seeds.
+    /// The number of seeds that the part owns, or of listed seeds or clusters.
     pub(crate) len: usize,
     pub(crate) listed: bool,
     pub(crate) batch_size: usize,

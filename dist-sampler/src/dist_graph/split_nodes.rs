@@ -5,6 +5,7 @@ use crate::dist_graph::DistGraph;
 use crate::error::SampleError;
 use crate::part::requests::SplitRequest;
 use edgecut_graph::{NodeTypeId, PartitionId, Split};
+use std::ops::Range;
 
 impl DistGraph {
     /// Returns the global ids of the nodes of a split from which this process's seeds are taken, ascending: those of the
@@ -13,8 +14,20 @@ impl DistGraph {
     /// # Errors
     /// An error of a peer.
     pub fn split_nodes(&self, node_type: NodeTypeId, split: Split) -> Result<Vec<u32>, SampleError> {
+        self.split_of_parts(node_type, split, self.seed_share().parts)
+    }
+
+    /// Returns the global ids of the nodes of a split in all parts, ascending. Must not be called from async code.
+    ///
+    /// # Errors
+    /// An error of a peer.
+    pub fn split_nodes_of_all_parts(&self, node_type: NodeTypeId, split: Split) -> Result<Vec<u32>, SampleError> {
+        self.split_of_parts(node_type, split, 0..self.num_seed_groups() as u32)
+    }
+
+    fn split_of_parts(&self, node_type: NodeTypeId, split: Split, parts: Range<u32>) -> Result<Vec<u32>, SampleError> {
         let mut nodes = Vec::new();
-        for part in self.seed_share().parts {
+        for part in parts {
             nodes.extend(self.handle().block_on(self.split_of_part(node_type, split, part))?);
         }
         Ok(nodes)
