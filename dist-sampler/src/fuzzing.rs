@@ -13,9 +13,10 @@ use crate::part::requests::{
     LookUpRequest, OriginalsRequest, PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
 };
 use crate::rpc::messages::{Answer, ArrayReply, Request};
+use crate::rpc::payload::CarriesPayload;
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest, SeedLengths, WireSampler};
 use crate::rpc::service::Service;
-use crate::rpc::transport::{BulkTransport, CarriesPayload};
+use crate::rpc::transport::BulkTransport;
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, SeedEdgeSet, Split};
 use futures::executor::block_on;
@@ -44,7 +45,7 @@ pub fn read_answers(bytes: &[u8]) -> (usize, Option<String>) {
     read_frames::<Response<Answer>>(bytes)
 }
 
-fn read_frames<In: DeserializeOwned + CarriesPayload>(bytes: &[u8]) -> (usize, Option<String>) {
+fn read_frames<In: DeserializeOwned + CarriesPayload + Unpin>(bytes: &[u8]) -> (usize, Option<String>) {
     let mut transport = BulkTransport::<_, In, Request>::new(bytes, MAX_MESSAGE_BYTES);
     let mut count = 0;
     loop {

@@ -27,8 +27,8 @@ fn find_frame(id: u64, seconds: u64, nanoseconds: u32) -> Vec<u8> {
     let mut frame = b"EBK1".to_vec();
     frame.extend((head.len() as u32).to_le_bytes());
     frame.extend((payload.len() as u64).to_le_bytes());
-    frame.extend(payload);
     frame.extend(head);
+    frame.extend(payload);
     frame
 }
 
@@ -39,9 +39,9 @@ fn read_reply(stream: &mut SecureStream) -> std::io::Result<Vec<u8>> {
     assert_eq!(header[..4], *b"EBK1");
     let head_len = u32::from_le_bytes(header[4..8].try_into().expect("four bytes"));
     let payload_len = u64::from_le_bytes(header[8..16].try_into().expect("eight bytes"));
+    stream.read_exact(&mut vec![0; head_len as usize])?;
     let mut payload = vec![0; payload_len as usize];
     stream.read_exact(&mut payload)?;
-    stream.read_exact(&mut vec![0; head_len as usize])?;
     Ok(payload)
 }
 

@@ -1,10 +1,11 @@
 //! Attributes and ids of the nodes of the part that this process holds.
 
 use crate::arrays::{bytes_of, ids_in};
+use crate::config::node_fields::NodeFields;
 use crate::part::local_part::{LocalPart, check_rows};
 use crate::part::requests::{FetchRequest, FindRequest, Refusal};
 use bytes::Bytes;
-use edgecut_graph::{Buffer, NodeTypeId, Part, PartEdges, TargetMeta};
+use edgecut_graph::{Buffer, Features, NodeTypeId, Part, PartEdges, TargetMeta};
 
 impl LocalPart {
     /// Returns attributes of rows, in the layout of [`ArrayReply`](crate::rpc::messages::ArrayReply).
@@ -14,6 +15,22 @@ impl LocalPart {
     }
 
     fn gather(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        let mut out = self.gather_others(request, max_bytes)?;
+        if request.wanted.features {
+            let rows = ids_in(&request.rows).map_err(Refusal::Invalid)?;
+            self.features(request.node_type)?.append_rows(rows, &mut out);
+        }
+        Ok(out.into())
+    }
+
+    /// Returns the features of the nodes of a type that the graph has.
+    pub(crate) fn features(&self, node_type: NodeTypeId) -> Result<&Features, Refusal> {
+        let features = self.part.nodes(node_type).features.as_ref();
+        features.ok_or_else(|| Refusal::Invalid("the graph has no features".into()))
+    }
+
+    /// Checks a request, and returns all of its attributes but the features, which are the last ones of a reply.
+    pub(crate) fn gather_others(&self, request: &FetchRequest, max_bytes: usize) -> Result<Vec<u8>, Refusal> {
         let rows = ids_in(&request.rows).map_err(Refusal::Invalid)?;
         let Some(t) = self.part.meta().node_types.get(request.node_type.index()) else {
             return Err(Refusal::Invalid(format!("there is no node type {}", request.node_type.0)));
@@ -21,10 +38,11 @@ impl LocalPart {
         let nodes = self.part.nodes(request.node_type);
         check_rows(rows.iter(), nodes.original_ids.len())?;
         let per_row = request.wanted.bytes_per_node(t);
-        let Some(bytes) = per_row.checked_mul(rows.len()).filter(|&bytes| bytes <= max_bytes) else {
+        if per_row.checked_mul(rows.len()).is_none_or(|bytes| bytes > max_bytes) {
             return Err(Refusal::TooLarge);
-        };
-        let mut out = Vec::with_capacity(bytes);
+        }
+        let others = NodeFields { features: false, ..request.wanted };
+        let mut out = Vec::with_capacity(others.bytes_per_node(t) * rows.len());
         let targets = nodes.targets.as_deref().zip(t.targets).filter(|_| request.wanted.labels);
         if request.wanted.labels {
             match nodes.labels.as_deref() {
@@ -53,12 +71,7 @@ impl LocalPart {
             let row_of = |&row: &u32| &values[row as usize * dim..][..dim];
             rows.iter().for_each(|row| out.extend_from_slice(bytemuck::cast_slice(row_of(row))));
         }
-        if request.wanted.features {
-            let features =
-                nodes.features.as_ref().ok_or_else(|| Refusal::Invalid("the graph has no features".into()))?;
-            features.append_rows(rows, &mut out);
-        }
-        Ok(out.into())
+        Ok(out)
     }
 
     /// Returns the global ids of original ids, `u32::MAX` for nodes that this part does not own.

@@ -7,7 +7,7 @@ use crate::part::requests::{
 };
 use crate::rpc::served::Current;
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
-use crate::rpc::transport::CarriesPayload;
+use crate::rpc::payload::{CarriesPayload, Payload};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tarpc::{RequestName, Response};
@@ -139,7 +139,7 @@ pub(crate) struct Answer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
     #[serde(skip)]
-    pub(crate) data: Bytes,
+    pub(crate) data: Payload,
     /// The permit to work on the request. The server holds it until the connection takes the reply, so that replies to
     /// a slow connection take bounded memory.
     #[serde(skip)]
@@ -150,8 +150,8 @@ pub(crate) struct ArrayReply {
 }
 
 impl ArrayReply {
-    pub(crate) fn new(data: Bytes) -> Self {
-        Self { data, _permit: None, _in_progress: None }
+    pub(crate) fn new(data: impl Into<Payload>) -> Self {
+        Self { data: data.into(), _permit: None, _in_progress: None }
     }
 }
 
@@ -163,8 +163,8 @@ impl Request {
 }
 
 impl CarriesPayload for Request {
-    fn take_payload(&mut self) -> Bytes {
-        self.payload_mut().map(std::mem::take).unwrap_or_default()
+    fn take_payload(&mut self) -> Payload {
+        self.payload_mut().map(std::mem::take).unwrap_or_default().into()
     }
     fn put_payload(&mut self, payload: Bytes) {
         if let Some(empty) = self.payload_mut() {
@@ -174,18 +174,18 @@ impl CarriesPayload for Request {
 }
 
 impl CarriesPayload for Answer {
-    fn take_payload(&mut self) -> Bytes {
+    fn take_payload(&mut self) -> Payload {
         self.result.as_mut().map(|reply| std::mem::take(&mut reply.data)).unwrap_or_default()
     }
     fn put_payload(&mut self, payload: Bytes) {
         if let Ok(reply) = &mut self.result {
-            reply.data = payload;
+            reply.data = payload.into();
         }
     }
 }
 
 impl CarriesPayload for Response<Answer> {
-    fn take_payload(&mut self) -> Bytes {
+    fn take_payload(&mut self) -> Payload {
         self.message.as_mut().map(CarriesPayload::take_payload).unwrap_or_default()
     }
     fn put_payload(&mut self, payload: Bytes) {

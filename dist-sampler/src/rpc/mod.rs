@@ -2,7 +2,11 @@
 
 pub(crate) mod connection;
 pub(crate) mod dialer;
+mod feature_pieces;
+mod frame_reader;
+mod frame_writer;
 pub(crate) mod messages;
+pub(crate) mod payload;
 pub(crate) mod payload_memory;
 pub(crate) mod peer;
 pub(crate) mod peer_request;

@@ -236,7 +236,7 @@ impl Peer {
             match answer.unwrap_or(Err(RpcError::DeadlineExceeded)).map(|answer| answer.result) {
                 Ok(Ok(ArrayReply { data, .. })) => {
                     self.traffic.count_reply(self.holder, data.len(), sent.elapsed());
-                    return Ok(Outcome::Data(data));
+                    return Ok(Outcome::Data(data.bytes));
                 }
                 Ok(Err(Refusal::TooLarge)) => return Ok(Outcome::TooLarge),
                 Ok(Err(Refusal::Invalid(why))) => return Err(self.failed(request, format!("refused: {why}"))),

@@ -1,7 +1,7 @@
 //! Decoding of received messages with untrusted deadlines.
 
 use crate::rpc::messages::Request;
-use crate::rpc::transport::CarriesPayload;
+use crate::rpc::payload::{CarriesPayload, Payload};
 use crate::timeouts::MAX_RPC_TIMEOUT;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -47,10 +47,10 @@ impl From<ReceivedMessage> for ClientMessage<Request> {
 }
 
 impl CarriesPayload for ClientMessage<Request> {
-    fn take_payload(&mut self) -> Bytes {
+    fn take_payload(&mut self) -> Payload {
         match self {
             Self::Request(request) => request.message.take_payload(),
-            _ => Bytes::new(),
+            _ => Payload::default(),
         }
     }
     fn put_payload(&mut self, payload: Bytes) {

@@ -3,11 +3,14 @@
 //! Requests of a connection take turns by a semaphore. A request that only waits does not hold it.
 
 use crate::config::dist_graph_config::DistGraphConfig;
+use crate::config::node_fields::NodeFields;
 use crate::config::sampling_policy::SamplingPolicy;
 use crate::part::embedding_shards::{Held, Shards, absent};
 use crate::part::local_part::LocalPart;
 use crate::part::requests::Refusal;
+use crate::rpc::feature_pieces::FeaturePieces;
 use crate::rpc::messages::{Answer, ArrayReply, Method, Request};
+use crate::rpc::payload::Payload;
 use crate::rpc::served::Served;
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
 use crate::rpc::transport::BulkTransport;
@@ -210,7 +213,18 @@ impl ServedConnection {
             }
             Request::Fetch(request) => {
                 let num_rows = request.rows.len() / size_of::<u32>();
-                let load = Load::Gather(part.lines_of_fetch(request.node_type, request.wanted, num_rows));
+                let lines = part.lines_of_fetch(request.node_type, request.wanted, num_rows);
+                if request.wanted.features && lines != ON_POOL {
+                    let others = NodeFields { features: false, ..request.wanted };
+                    let lines = part.lines_of_fetch(request.node_type, others, num_rows);
+                    let workers = self.service.workers.clone();
+                    // The rows themselves are checked, a few bytes each.
+                    let load = Load::Gather(lines.saturating_add(request.rows.len().div_ceil(LINE_BYTES)));
+                    return self
+                        .run(load, move |part, max_bytes| FeaturePieces::answer(part, workers, &request, max_bytes))
+                        .await;
+                }
+                let load = Load::Gather(lines);
                 self.run(load, move |part, max_bytes| part.fetch(&request, max_bytes)).await
             }
             Request::Find(request) => {
@@ -301,10 +315,10 @@ impl ServedConnection {
     }
 
     /// Waits for a permit, then runs `work`. tarpc ends the wait when the deadline of the request passes.
-    async fn run(
+    async fn run<Reply: Into<Payload>>(
         self,
         load: Load,
-        work: impl FnOnce(&LocalPart, usize) -> Result<Bytes, Refusal> + Send + 'static,
+        work: impl FnOnce(&LocalPart, usize) -> Result<Reply, Refusal> + Send + 'static,
     ) -> Result<ArrayReply, Refusal> {
         let Self { service: Service { part, workers, max_message_bytes, .. }, turns, .. } = self;
         let turn = turns.acquire_owned().await;

@@ -1,21 +1,22 @@
 //! A tarpc transport that sends bulk arrays next to the messages instead of inside them.
 //!
-//! A frame consists of the magic `EBK1`, the head's length (`u32`), the payload's length (`u64`), the payload and the
-//! head, all little-endian. The head is the message in bincode without its payload. The payload comes before the head
-//! so that it is read into its own, aligned memory and used in place. See `docs/src/wire.md`.
+//! A frame consists of the magic `EBK1`, the head's length (`u32`), the payload's length (`u64`), the head and the
+//! payload, all little-endian. The head is the message in bincode without its payload, which is read into its own, aligned
+//! memory and used in place. See `docs/src/wire.md`.
 
+use crate::rpc::frame_reader::FrameReader;
+use crate::rpc::frame_writer::FrameWriter;
+use crate::rpc::payload::CarriesPayload;
 use crate::rpc::payload_memory::PayloadMemory;
-use bytes::Bytes;
 use futures::{Sink, Stream};
 use serde::{Serialize, de::DeserializeOwned};
-use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 const MAGIC: [u8; 4] = *b"EBK1";
 const HEADER_BYTES: usize = 16;
@@ -24,43 +25,25 @@ const MAX_HEAD_BYTES: usize = 1 << 20;
 /// The number of queued bytes above which the sender waits for the network.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
 
-/// A message with a bulk array that is sent next to it.
-pub(crate) trait CarriesPayload {
-    /// Takes the payload out and leaves an empty one.
-    fn take_payload(&mut self) -> Bytes;
-    /// Puts a payload in.
-    fn put_payload(&mut self, payload: Bytes);
-    /// Decodes a message without its payload.
-    ///
-    /// # Errors
-    /// An error if the bytes do not encode such a message.
-    fn from_head(head: &[u8]) -> bincode::Result<Self>
-    where
-        Self: DeserializeOwned,
-    {
-        bincode::deserialize(head)
-    }
-}
-
 /// A transport over a byte stream: a [`Stream`] of `In` and a [`Sink`] of `Out`.
 pub(crate) struct BulkTransport<S, In, Out> {
     stream: S,
     max_payload_bytes: usize,
-    reading: Reading,
-    writing: VecDeque<Bytes>,
-    queued_bytes: usize,
+    reader: FrameReader,
+    reading: Reading<In>,
+    writer: FrameWriter,
     end_is_error: bool,
-    received: Arc<AtomicU64>,
-    _messages: PhantomData<fn(Out) -> In>,
+    _messages: PhantomData<fn(Out)>,
 }
 
-enum Reading {
+/// The part of a frame that is being received.
+enum Reading<In> {
     Header { buffer: [u8; HEADER_BYTES], filled: usize },
-    Payload { head_len: usize, memory: PayloadMemory, filled: usize },
-    Head { payload: Bytes, buffer: Vec<u8>, filled: usize },
+    Head { buffer: Vec<u8>, filled: usize, payload_len: usize },
+    Payload { message: Option<In>, memory: PayloadMemory, filled: usize },
 }
 
-impl Reading {
+impl<In> Reading<In> {
     const START: Self = Self::Header { buffer: [0; HEADER_BYTES], filled: 0 };
 }
 
@@ -70,11 +53,10 @@ impl<S, In, Out> BulkTransport<S, In, Out> {
         Self {
             stream,
             max_payload_bytes,
+            reader: FrameReader::default(),
             reading: Reading::START,
-            writing: VecDeque::new(),
-            queued_bytes: 0,
+            writer: FrameWriter::default(),
             end_is_error: false,
-            received: Arc::default(),
             _messages: PhantomData,
         }
     }
@@ -85,8 +67,9 @@ impl<S, In, Out> BulkTransport<S, In, Out> {
     }
 
     /// Adds the bytes that arrive to `received`.
-    pub(crate) fn counting(self, received: Arc<AtomicU64>) -> Self {
-        Self { received, ..self }
+    pub(crate) fn counting(mut self, received: Arc<AtomicU64>) -> Self {
+        self.reader.received = received;
+        self
     }
 }
 
@@ -94,28 +77,11 @@ fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Reads until `buffer` is full, and adds the bytes read to `received`. Returns `Ok(false)` if the stream ends first.
-fn poll_fill<S: AsyncRead + Unpin>(
-    stream: &mut S,
-    received: &AtomicU64,
-    cx: &mut Context<'_>,
-    buffer: &mut [u8],
-    filled: &mut usize,
-) -> Poll<io::Result<bool>> {
-    while *filled < buffer.len() {
-        let mut unread = ReadBuf::new(&mut buffer[*filled..]);
-        ready!(Pin::new(&mut *stream).poll_read(cx, &mut unread))?;
-        let read = unread.filled().len();
-        if read == 0 {
-            return Poll::Ready(Ok(false));
-        }
-        *filled += read;
-        received.fetch_add(read as u64, Ordering::Relaxed);
-    }
-    Poll::Ready(Ok(true))
-}
-
-impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream for BulkTransport<S, In, Out> {
+impl<S, In, Out> Stream for BulkTransport<S, In, Out>
+where
+    S: AsyncRead + Unpin,
+    In: DeserializeOwned + CarriesPayload + Unpin,
+{
     type Item = io::Result<In>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<In>>> {
@@ -123,30 +89,33 @@ impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream fo
         loop {
             match &mut this.reading {
                 Reading::Header { buffer, filled } => {
-                    if !ready!(poll_fill(&mut this.stream, &this.received, cx, buffer, filled))? {
+                    if !ready!(this.reader.poll_fill(&mut this.stream, cx, buffer, filled))? {
                         // A stream may end between frames, but not within one.
                         let cut = *filled > 0 || this.end_is_error;
                         return Poll::Ready(cut.then(|| Err(io::ErrorKind::UnexpectedEof.into())));
                     }
                     let (head_len, payload_len) = parse_header(buffer, this.max_payload_bytes)?;
-                    let memory = PayloadMemory::new(payload_len);
-                    this.reading = Reading::Payload { head_len, memory, filled: 0 };
+                    this.reading = Reading::Head { buffer: vec![0; head_len], filled: 0, payload_len };
                 }
-                Reading::Payload { head_len, memory, filled } => {
-                    if !ready!(poll_fill(&mut this.stream, &this.received, cx, memory.bytes_mut(), filled))? {
+                Reading::Head { buffer, filled, payload_len } => {
+                    if !ready!(this.reader.poll_fill(&mut this.stream, cx, buffer, filled))? {
+                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                    }
+                    let message = In::from_head(buffer).map_err(|e| invalid(format!("message head: {e}")))?;
+                    let memory = PayloadMemory::new(*payload_len);
+                    this.reading = Reading::Payload { message: Some(message), memory, filled: 0 };
+                }
+                Reading::Payload { message, memory, filled } => {
+                    if !ready!(this.reader.poll_fill(&mut this.stream, cx, memory.bytes_mut(), filled))? {
                         return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                     }
                     let payload = std::mem::replace(memory, PayloadMemory::new(0)).into_bytes();
-                    this.reading = Reading::Head { payload, buffer: vec![0; *head_len], filled: 0 };
-                }
-                Reading::Head { payload, buffer, filled } => {
-                    if !ready!(poll_fill(&mut this.stream, &this.received, cx, buffer, filled))? {
-                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
-                    }
-                    let mut message = In::from_head(buffer).map_err(|e| invalid(format!("message head: {e}")))?;
-                    message.put_payload(std::mem::take(payload));
+                    let message = message.take();
                     this.reading = Reading::START;
-                    return Poll::Ready(Some(Ok(message)));
+                    if let Some(mut message) = message {
+                        message.put_payload(payload);
+                        return Poll::Ready(Some(Ok(message)));
+                    }
                 }
             }
         }
@@ -171,40 +140,17 @@ fn parse_header(header: &[u8; HEADER_BYTES], max_payload_bytes: usize) -> io::Re
     Ok((head_len as usize, payload_len as usize))
 }
 
-impl<S: AsyncWrite + Unpin, In, Out> BulkTransport<S, In, Out> {
-    /// Writes queued bytes until at most `keep` are left.
-    fn poll_drain(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<io::Result<()>> {
-        while self.queued_bytes > keep {
-            // One system call for several frames. 16 slices hold the header, payload and head of five of them.
-            let mut slices = [IoSlice::new(&[]); 16];
-            let mut used = 0;
-            for (slice, bytes) in slices.iter_mut().zip(&self.writing) {
-                *slice = IoSlice::new(bytes);
-                used += 1;
-            }
-            let mut written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices[..used]))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.queued_bytes -= written;
-            while let Some(front) = self.writing.front_mut() {
-                if front.len() > written {
-                    let _ = front.split_to(written);
-                    break;
-                }
-                written -= front.len();
-                self.writing.pop_front();
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin, In, Out: Serialize + CarriesPayload> Sink<Out> for BulkTransport<S, In, Out> {
+impl<S, In, Out> Sink<Out> for BulkTransport<S, In, Out>
+where
+    S: AsyncWrite + Unpin,
+    In: Unpin,
+    Out: Serialize + CarriesPayload,
+{
     type Error = io::Error;
 
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_drain(cx, MAX_QUEUED_BYTES)
+        let this = &mut *self;
+        this.writer.poll_drain(&mut this.stream, cx, MAX_QUEUED_BYTES)
     }
 
     fn start_send(mut self: Pin<&mut Self>, mut message: Out) -> io::Result<()> {
@@ -218,21 +164,19 @@ impl<S: AsyncWrite + Unpin, In, Out: Serialize + CarriesPayload> Sink<Out> for B
                 self.max_payload_bytes
             )));
         }
-        let mut header = Vec::with_capacity(HEADER_BYTES);
-        header.extend_from_slice(&MAGIC);
-        header.extend_from_slice(&(head.len() as u32).to_le_bytes());
-        header.extend_from_slice(&(payload.len() as u64).to_le_bytes());
-        for bytes in [header.into(), payload, head.into()] {
-            let bytes: Bytes = bytes;
-            self.queued_bytes += bytes.len();
-            self.writing.push_back(bytes);
-        }
+        let mut start = Vec::with_capacity(HEADER_BYTES + head.len());
+        start.extend_from_slice(&MAGIC);
+        start.extend_from_slice(&(head.len() as u32).to_le_bytes());
+        start.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+        start.extend_from_slice(&head);
+        self.writer.push(start.into(), payload);
         Ok(())
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_drain(cx, 0))?;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let this = &mut *self;
+        ready!(this.writer.poll_drain(&mut this.stream, cx, 0))?;
+        Pin::new(&mut this.stream).poll_flush(cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -245,21 +189,56 @@ impl<S: AsyncWrite + Unpin, In, Out: Serialize + CarriesPayload> Sink<Out> for B
 mod tests {
     use super::*;
     use crate::arrays::bytes_of;
+    use crate::rpc::payload::{Payload, PieceSource};
+    use bytes::{Bytes, BytesMut};
     use edgecut_testing::assert_has;
     use futures::{SinkExt, StreamExt};
     use serde::Deserialize;
     use tokio::io::AsyncWriteExt;
 
-    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[derive(Debug, Default, Serialize, Deserialize)]
     struct Note {
         text: String,
         #[serde(skip)]
         payload: Bytes,
+        /// The sizes of pieces that follow the payload.
+        #[serde(skip)]
+        pieces: Vec<usize>,
+    }
+
+    /// Makes pieces of numbers, which count up through all pieces.
+    struct Counting {
+        sizes: Vec<usize>,
+        next: u8,
+        is_late: bool,
+    }
+
+    impl PieceSource for Counting {
+        fn bytes_left(&self) -> usize {
+            self.sizes.iter().sum()
+        }
+
+        fn poll_piece(&mut self, cx: &mut Context<'_>, memory: &mut BytesMut) -> Poll<io::Result<Bytes>> {
+            // Each piece keeps the writer waiting once.
+            self.is_late = !self.is_late;
+            if self.is_late {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            memory.reserve(self.sizes[0]);
+            for _ in 0..self.sizes.remove(0) {
+                memory.extend_from_slice(&[self.next]);
+                self.next = self.next.wrapping_add(1);
+            }
+            Poll::Ready(Ok(memory.split().freeze()))
+        }
     }
 
     impl CarriesPayload for Note {
-        fn take_payload(&mut self) -> Bytes {
-            std::mem::take(&mut self.payload)
+        fn take_payload(&mut self) -> Payload {
+            let sizes = std::mem::take(&mut self.pieces);
+            let pieces: Box<dyn PieceSource> = Box::new(Counting { sizes, next: 0, is_late: false });
+            Payload { bytes: std::mem::take(&mut self.payload), pieces: Some(pieces) }
         }
         fn put_payload(&mut self, payload: Bytes) {
             self.payload = payload;
@@ -277,7 +256,7 @@ mod tests {
         let copy = sent.clone();
         let sender = tokio::spawn(async move {
             for (i, values) in copy.into_iter().enumerate() {
-                a.send(Note { text: "x".repeat(i * 30), payload: bytes_of(values) }).await.unwrap();
+                a.send(Note { text: "x".repeat(i * 30), payload: bytes_of(values), ..Note::default() }).await.unwrap();
             }
         });
         for (i, values) in sent.iter().enumerate() {
@@ -287,6 +266,31 @@ mod tests {
         }
         sender.await.unwrap();
         assert!(b.next().await.is_none(), "the stream ends between messages without an error");
+    }
+
+    #[tokio::test]
+    async fn payloads_of_pieces_arrive_after_the_bytes_before_them() {
+        let sizes: [&[usize]; 5] = [&[], &[1], &[70_000, 3, 20_000], &[5, 5], &[300_000; 8]];
+        for pipe in [37, 5_000, 1 << 20] {
+            let (a, b) = tokio::io::duplex(pipe);
+            let mut a = Transport::new(a, 4 << 20);
+            let mut b = Transport::new(b, 4 << 20);
+            let sender = tokio::spawn(async move {
+                for pieces in sizes {
+                    let payload = bytes_of(vec![9_u8; pieces.len()]);
+                    a.feed(Note { payload, pieces: pieces.to_vec(), ..Note::default() }).await.unwrap();
+                }
+                a.flush().await.unwrap();
+            });
+            for pieces in sizes {
+                let payload = b.next().await.unwrap().unwrap().payload;
+                let made = (0..pieces.iter().sum::<usize>()).map(|at| at as u8);
+                let expected: Vec<u8> = pieces.iter().map(|_| 9).chain(made).collect();
+                assert!(payload == expected, "{pieces:?} through {pipe} bytes");
+            }
+            sender.await.unwrap();
+            assert!(b.next().await.is_none());
+        }
     }
 
     #[tokio::test]
@@ -313,7 +317,7 @@ mod tests {
     async fn refuses_to_send_above_the_limit() {
         let (a, _b) = tokio::io::duplex(64);
         let mut a = Transport::new(a, 16);
-        let note = Note { text: String::new(), payload: bytes_of(vec![0_u8; 17]) };
+        let note = Note { payload: bytes_of(vec![0_u8; 17]), ..Note::default() };
         assert!(a.send(note).await.unwrap_err().to_string().contains("above the limit"));
     }
 }

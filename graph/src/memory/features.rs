@@ -208,15 +208,23 @@ impl Features {
     /// # Panics
     /// If a row is out of range.
     pub fn append_rows(&self, rows: &[u32], out: &mut Vec<u8>) {
+        out.reserve(rows.len() * self.dtype().row_bytes(self.dim()));
+        self.for_each_row(rows, |row| out.extend_from_slice(row));
+    }
+
+    /// Passes the given rows to `take` as they are stored.
+    ///
+    /// # Panics
+    /// If a row is out of range.
+    pub fn for_each_row(&self, rows: &[u32], mut take: impl FnMut(&[u8])) {
         let row_bytes = self.dtype().row_bytes(self.dim());
         let bytes = self.bytes();
         let row = |row: u32| &bytes[row as usize * row_bytes..][..row_bytes];
-        out.reserve(rows.len() * row_bytes);
         for (i, &wanted) in rows.iter().enumerate() {
             if let Some(&soon) = rows.get(i + ROWS_AHEAD) {
                 prefetch_all(row(soon));
             }
-            out.extend_from_slice(row(wanted));
+            take(row(wanted));
         }
     }
 

@@ -1,0 +1,181 @@
+//! Replies whose feature rows are gathered while they are sent.
+
+use crate::arrays::ids_in;
+use crate::config::node_fields::NodeFields;
+use crate::part::local_part::LocalPart;
+use crate::part::requests::{FetchRequest, Refusal};
+use crate::rpc::payload::{PIECE_BYTES, Payload, PieceSource};
+use crate::workers::{ON_POOL, Workers};
+use bytes::{Bytes, BytesMut};
+use edgecut_graph::NodeTypeId;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// The feature rows of a reply, as stored, end to end.
+///
+/// The network thread gathers a piece and sends it from its cache, so that the receiver places the first rows while the
+/// next ones are gathered, and no other thread has to wake up. Once a gather has waited for the disk, a worker gathers
+/// the rest.
+pub(crate) struct FeaturePieces {
+    part: LocalPart,
+    workers: Arc<Workers>,
+    node_type: NodeTypeId,
+    row_bytes: usize,
+    /// The rows that are not gathered, `u32` each.
+    rows: Bytes,
+    /// The gather of these rows by a worker.
+    by_worker: Option<BoxFuture<'static, io::Result<Bytes>>>,
+}
+
+impl FeaturePieces {
+    /// Answers a request for features, and maybe other attributes. Only these are gathered now.
+    pub(crate) fn answer(
+        part: &LocalPart,
+        workers: Arc<Workers>,
+        request: &FetchRequest,
+        max_bytes: usize,
+    ) -> Result<Payload, Refusal> {
+        let num_rows = request.rows.len() / size_of::<u32>();
+        let others = NodeFields { features: false, ..request.wanted };
+        let bytes =
+            part.watch_fetch(request.node_type, others, num_rows, || part.gather_others(request, max_bytes))?;
+        let features = part.features(request.node_type)?;
+        let pieces = Self {
+            part: part.clone(),
+            workers,
+            node_type: request.node_type,
+            row_bytes: features.dtype().row_bytes(features.dim()),
+            rows: request.rows.clone(),
+            by_worker: None,
+        };
+        Ok(Payload { bytes: bytes.into(), pieces: Some(Box::new(pieces)) })
+    }
+
+    /// Starts to gather all rows that are left on a worker.
+    fn start_worker(&self) -> BoxFuture<'static, io::Result<Bytes>> {
+        let part = self.part.clone();
+        let workers = self.workers.clone();
+        let wanted = NodeFields::FEATURES;
+        let request = FetchRequest { node_type: self.node_type, wanted, rows: self.rows.clone() };
+        let gather = async move {
+            let gathered = workers.run_gather(ON_POOL, move || part.fetch(&request, usize::MAX)).await;
+            gathered.and_then(|bytes| bytes.map_err(Refusal::by_own_part)).map_err(io::Error::other)
+        };
+        gather.boxed()
+    }
+
+    /// Gathers the next rows, about [`PIECE_BYTES`].
+    fn gather(&mut self, memory: &mut BytesMut) -> io::Result<Bytes> {
+        let num_rows = (PIECE_BYTES / self.row_bytes.max(1)).max(1);
+        let rows = self.rows.split_to(self.rows.len().min(num_rows * size_of::<u32>()));
+        let rows = ids_in(&rows).map_err(io::Error::other)?;
+        let features = self.part.features(self.node_type).map_err(|refusal| io::Error::other(refusal.by_own_part()))?;
+        self.part.watch_fetch(self.node_type, NodeFields::FEATURES, rows.len(), || {
+            memory.reserve(rows.len() * self.row_bytes);
+            features.for_each_row(rows, |row| memory.extend_from_slice(row));
+        });
+        Ok(memory.split().freeze())
+    }
+}
+
+impl PieceSource for FeaturePieces {
+    fn bytes_left(&self) -> usize {
+        self.rows.len() / size_of::<u32>() * self.row_bytes
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>, memory: &mut BytesMut) -> Poll<io::Result<Bytes>> {
+        if self.by_worker.is_none() && self.part.lines_of_fetch(self.node_type, NodeFields::FEATURES, 1) == ON_POOL {
+            self.by_worker = Some(self.start_worker());
+        }
+        if let Some(gather) = &mut self.by_worker {
+            let gathered = ready!(gather.poll_unpin(cx));
+            self.rows = Bytes::new();
+            return Poll::Ready(gathered);
+        }
+        Poll::Ready(self.gather(memory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrays::bytes_of;
+    use edgecut_graph::{Dataset, DiskPartId, Features, NodeData, Part};
+    use edgecut_partition::{Method, PartitionOptions, partition};
+
+    const NODES: NodeTypeId = NodeTypeId(0);
+    const DIM: usize = 3;
+    const NUM_NODES: usize = 50;
+
+    fn part() -> (tempfile::TempDir, LocalPart) {
+        let values: Vec<f32> = (0..NUM_NODES * DIM).map(|value| value as f32).collect();
+        let nodes = NodeData {
+            name: "node".into(),
+            num_nodes: NUM_NODES,
+            features: Some(Features::F32 { values: values.into(), dim: DIM }),
+            labels: Some((0..NUM_NODES as i64).collect::<Vec<_>>().into()),
+            num_classes: NUM_NODES as u32,
+            ..NodeData::default()
+        };
+        let dataset = Dataset::homogeneous("pair", nodes, vec![0_u32].into(), vec![1_u32].into());
+        let dir = tempfile::tempdir().unwrap();
+        let options = PartitionOptions { method: Method::Random, ..PartitionOptions::new(1) };
+        partition(&dataset, &options, dir.path(), &()).unwrap();
+        let part = Part::open(dir.path(), DiskPartId(0), true).unwrap();
+        (dir, LocalPart::new(Arc::new(part), 0))
+    }
+
+    /// Returns a payload and the number of its pieces.
+    async fn all(payload: Payload) -> (Vec<u8>, usize) {
+        let mut bytes = payload.bytes.to_vec();
+        let mut pieces = payload.pieces.unwrap();
+        let mut memory = BytesMut::new();
+        let mut count = 0;
+        while pieces.bytes_left() > 0 {
+            bytes.extend_from_slice(&std::future::poll_fn(|cx| pieces.poll_piece(cx, &mut memory)).await.unwrap());
+            count += 1;
+        }
+        (bytes, count)
+    }
+
+    #[tokio::test]
+    async fn pieces_are_the_same_bytes_and_a_worker_gathers_them_while_reads_may_wait_for_the_disk() {
+        let (_dir, part) = part();
+        let workers = Arc::new(Workers::new(1).unwrap());
+        let rows: Vec<u32> = (0..40_000).map(|at| at * 7 % NUM_NODES as u32).collect();
+        for wanted in [NodeFields::FEATURES, NodeFields { labels: true, ..NodeFields::FEATURES }] {
+            let request = FetchRequest { node_type: NODES, wanted, rows: bytes_of(rows.clone()) };
+            for is_quick in [false, true] {
+                let part = LocalPart { disk_waits: Arc::default(), ..part.clone() };
+                let expected = part.fetch(&request, usize::MAX).unwrap();
+                if is_quick {
+                    for _ in 0..100 {
+                        part.fetch(&request, usize::MAX).unwrap();
+                    }
+                }
+                let answer = FeaturePieces::answer(&part, workers.clone(), &request, usize::MAX).unwrap();
+                assert_eq!(answer.len(), expected.len());
+                let (bytes, count) = all(answer).await;
+                assert!(bytes == expected, "{wanted:?}, {is_quick}");
+                // A read of a mapped file may wait for the disk at any time.
+                assert!(count == 1 || is_quick, "{count} pieces");
+            }
+            let refused = FeaturePieces::answer(&part, workers.clone(), &request, 1000);
+            assert!(matches!(refused, Err(Refusal::TooLarge)));
+        }
+    }
+
+    #[test]
+    fn requests_that_cannot_be_answered_are_refused_before_a_piece_is_made() {
+        let (_dir, part) = part();
+        let workers = Arc::new(Workers::new(1).unwrap());
+        for (node_type, row) in [(NODES, NUM_NODES as u32), (NodeTypeId(1), 0)] {
+            let request = FetchRequest { node_type, wanted: NodeFields::FEATURES, rows: bytes_of(vec![0, row]) };
+            let refused = FeaturePieces::answer(&part, workers.clone(), &request, usize::MAX);
+            assert!(matches!(refused, Err(Refusal::Invalid(_))));
+        }
+    }
+}
