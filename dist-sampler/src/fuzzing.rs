@@ -183,7 +183,7 @@ fn requests_to(part: &Part) -> Vec<Request> {
             in_weights: true,
             features: of_type.feature_dim > 0,
         };
-        requests.push(Request::Fetch(FetchRequest { node_type, wanted, rows: words(&rows) }));
+        requests.push(Request::Fetch(FetchRequest::new(node_type, wanted, words(&rows))));
         requests.push(Request::Find(FindRequest { node_type, originals: words(&rows) }));
         let all = OriginalsRequest { node_type, start: 0, end: u32::MAX, max_rows: 1000, degrees: true };
         requests.push(Request::Originals(all));

@@ -250,7 +250,7 @@ impl CachedFetch {
         &self,
         node_type: NodeTypeId,
         dtype: FeatureDtype,
-        features: &mut GatheredRows,
+        features: &GatheredRows,
         replies: &[StoredReply],
     ) {
         let Moves { read, stored } = &self.moves[node_type.index()];

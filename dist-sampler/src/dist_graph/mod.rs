@@ -1,5 +1,6 @@
 //! A partitioned graph as one process of a job sees it, and requests over all parts.
 
+mod attribute_draft;
 pub(crate) mod built_features;
 mod cache_features;
 pub(crate) mod edge_attributes;
@@ -9,6 +10,7 @@ pub(crate) mod look_ahead;
 pub(crate) mod node_attributes;
 pub(crate) mod original_ids;
 mod part_request;
+mod placement;
 pub(crate) mod routing;
 pub(crate) mod rows_in_flight;
 mod seed_edges;

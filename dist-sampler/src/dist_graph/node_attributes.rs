@@ -4,18 +4,20 @@ use crate::arrays::bytes_of;
 use crate::cache::cached_features::CachedTable;
 use crate::config::node_fields::NodeFields;
 use crate::dist_graph::DistGraph;
+use crate::dist_graph::attribute_draft::{Draft, Shape};
 use crate::dist_graph::look_ahead::CachedFetch;
+use crate::dist_graph::placement::Placement;
 use crate::dist_graph::routing::Sources;
 use crate::dist_graph::rows_in_flight::{Requested, RowsInFlight, SharedRows, deliver, divide};
 use crate::error::SampleError;
-use crate::part::node_attributes::Degrees;
 use crate::part::requests::FetchRequest;
+use crate::rpc::payload::PayloadSink;
 use crate::workers::LINE_BYTES;
 use bytes::Bytes;
-use edgecut_graph::{FeatureDtype, Features, GatheredRows, NodeTypeId, Part};
+use edgecut_graph::NodeTypeId;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Attributes of nodes, one row per node in the order of the request. Attributes that were not requested are empty.
@@ -141,7 +143,9 @@ impl DistGraph {
         }
         self.traffic.count_cached(node_type.index(), sources.num_cached, sources.num_cached * shape.bytes_per_node);
         let per_piece = (self.config.fetch_chunk_bytes / shape.bytes_per_node.max(1)).max(1);
+        let mut draft = Draft::new(self.part(), num_nodes, shape);
         let mut deliveries = vec![Vec::new(); self.peers.len()];
+        let mut placements = vec![Vec::new(); self.peers.len()];
         for (part, peer) in self.peers.iter().enumerate() {
             let Some(peer) = peer else { continue };
             let rows = &requested[part].rows;
@@ -152,7 +156,14 @@ impl DistGraph {
                 self.traffic.count_fetch();
                 let peer = peer.clone();
                 let reply_bytes = shape.bytes_per_node * rows.len();
-                let request = FetchRequest { node_type, wanted, rows: bytes_of(rows.to_vec()) };
+                let start = placements[part].len() * per_piece;
+                let rows_placed = start..start + rows.len();
+                let placement = draft.features.as_ref().map(|features| {
+                    Arc::new(Placement::new(features.clone(), requested.clone(), part, rows_placed, shape))
+                });
+                let mut request = FetchRequest::new(node_type, wanted, bytes_of(rows.to_vec()));
+                request.sink = placement.as_ref().map(|placement| Arc::downgrade(placement) as Weak<dyn PayloadSink>);
+                placements[part].push(placement);
                 let task = tokio::spawn(async move { peer.ask(request, Some(reply_bytes)).await });
                 let task = AbortOnDropHandle::new(task);
                 let receive = async move {
@@ -164,9 +175,10 @@ impl DistGraph {
         let registration =
             in_flight.map(|of_type| of_type.register(Requested::new(requested.clone(), per_piece, &deliveries)));
         let mut pieces = FuturesUnordered::new();
-        for (part, of_part) in deliveries.into_iter().enumerate() {
-            for (i, delivery) in of_part.into_iter().enumerate() {
-                pieces.push(async move { (Place::Piece { part, start: i * per_piece }, delivery.await) }.boxed());
+        for (part, (deliveries, placements)) in deliveries.into_iter().zip(placements).enumerate() {
+            for (i, (delivery, placement)) in deliveries.into_iter().zip(placements).enumerate() {
+                let place = Place::Piece { part, start: i * per_piece, placement };
+                pieces.push(async move { (place, delivery.await) }.boxed());
             }
         }
         for SharedRows { delivery, rows } in shared {
@@ -175,23 +187,27 @@ impl DistGraph {
         let graph = self.clone();
         let gather = move || {
             let cached = graph.cached_table(node_type).map(|table| &table.rows);
-            let read = || Draft::gather(graph.part(), node_type, &sources, cached, wanted, shape);
-            graph.part.watch_fetch(node_type, wanted, num_here, read)
+            let read = || draft.gather(graph.part(), &sources, cached, shape);
+            graph.part.watch_fetch(node_type, wanted, num_here, read);
+            draft
         };
         // Rows that are not gathered here take a few bytes each.
         let lines = self.part.lines_of_fetch(node_type, wanted, num_here).saturating_add(num_nodes / 8);
-        let mut draft = self.workers.run_sized(lines, gather).await?;
+        draft = self.workers.run_sized(lines, gather).await?;
         let mut stored = Vec::new();
         while let Some((place, reply)) = pieces.next().await {
             let data = reply.map_err(SampleError::shared)?;
             let requested = requested.clone();
-            let lines = data.len().div_ceil(LINE_BYTES);
+            let lines = place.bytes_left(&data).div_ceil(LINE_BYTES);
             let ahead = ahead.clone();
             let place = move || {
                 let to_store = match place {
-                    Place::Piece { part, start } => {
+                    Place::Piece { part, start, placement } => {
                         let positions = &requested[part].positions[start..];
-                        draft.place(positions, &data, wanted, shape);
+                        draft.place(positions, &data, shape);
+                        if let Some(placement) = placement {
+                            placement.finish(&data);
+                        }
                         let num_rows = data.len() / shape.bytes_per_node.max(1);
                         let rows = positions[..num_rows].iter().copied().zip(0..);
                         ahead.and_then(|ahead| ahead.to_store(node_type, &data, rows))
@@ -211,7 +227,7 @@ impl DistGraph {
         if let Some(ahead) = ahead {
             ahead.wait_for_turn().await?;
             let exchange = move || {
-                if let Some(features) = &mut draft.features {
+                if let Some(features) = &draft.features {
                     ahead.exchange(node_type, shape.dtype, features, &stored);
                 }
                 draft
@@ -219,7 +235,7 @@ impl DistGraph {
             let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
             draft = self.workers.run_sized(lines, exchange).await?;
         }
-        self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish()).await
+        self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish()).await?
     }
 
     fn shape(&self, node_type: NodeTypeId, wanted: NodeFields) -> Result<Shape, SampleError> {
@@ -239,6 +255,8 @@ impl DistGraph {
         }
         let bytes_per_node = wanted.bytes_per_node(t);
         Ok(Shape {
+            node_type,
+            wanted,
             feature_dim: if wanted.features { t.feature_dim } else { 0 },
             target_dim: t.targets.filter(|_| wanted.labels).map_or(0, |targets| targets.dim),
             dtype: t.feature_dtype,
@@ -250,140 +268,17 @@ impl DistGraph {
 /// The nodes whose rows a reply has.
 enum Place {
     /// The nodes that were requested from a part, from the one at `start` on.
-    Piece { part: usize, start: usize },
+    Piece { part: usize, start: usize, placement: Option<Arc<Placement>> },
     /// Some rows of a reply to another batch: pairs of a position and a row.
     Rows(Vec<(u32, u32)>),
 }
 
-/// The layout of one row of a reply.
-#[derive(Clone, Copy)]
-struct Shape {
-    feature_dim: usize,
-    target_dim: usize,
-    dtype: FeatureDtype,
-    bytes_per_node: usize,
-}
-
-/// Attributes with some rows still missing.
-struct Draft {
-    /// All but the features.
-    found: NodeAttributes,
-    features: Option<GatheredRows>,
-}
-
-impl Draft {
-    /// Gathers the rows that are in `part` or in the cache, and leaves the others empty.
-    fn gather(
-        part: &Part,
-        node_type: NodeTypeId,
-        sources: &Sources,
-        cached: Option<&Features>,
-        wanted: NodeFields,
-        shape: Shape,
-    ) -> Self {
-        let rows = &sources.own;
-        let nodes = part.nodes(node_type);
-        let degrees = Degrees::new(part, node_type);
-        let found = NodeAttributes {
-            labels: match &nodes.labels {
-                Some(labels) => values_if(wanted.labels, rows, |row| labels[row]),
-                None => Vec::new(),
-            },
-            targets: match &nodes.targets {
-                Some(targets) => target_rows(targets, shape.target_dim, rows),
-                None => Vec::new(),
-            },
-            target_dim: shape.target_dim,
-            times: match &nodes.times {
-                Some(times) => values_if(wanted.times, rows, |row| times[row]),
-                None => Vec::new(),
-            },
-            original_ids: values_if(wanted.original_ids, rows, |row| nodes.original_ids[row]),
-            degrees: values_if(wanted.degrees, rows, |row| degrees.of(row)),
-            in_weights: values_if(wanted.in_weights, rows, |row| degrees.weight_of(row)),
-            features: Vec::new(),
-            feature_dim: shape.feature_dim,
-        };
-        let mut features = None;
-        if let Some(stored) = nodes.features.as_ref().filter(|_| wanted.features) {
-            let gathered = features.insert(GatheredRows::new(rows.len(), shape.feature_dim));
-            gathered.gather(stored, rows);
-            if let Some(cached) = cached.filter(|_| sources.num_cached > 0) {
-                gathered.gather(cached, &sources.cached);
-            }
-        }
-        Self { found, features }
-    }
-
-    /// Stores the rows of one reply, whose length was checked, at their positions.
-    fn place(&mut self, positions: &[u32], data: &Bytes, wanted: NodeFields, shape: Shape) {
-        let positions = &positions[..data.len() / shape.bytes_per_node.max(1)];
-        let found = &mut self.found;
-        let mut rest = &data[..];
-        if wanted.labels && shape.target_dim == 0 {
-            place(&mut found.labels, positions, &mut rest);
-        }
-        if wanted.times {
-            place(&mut found.times, positions, &mut rest);
-        }
-        if wanted.original_ids {
-            place(&mut found.original_ids, positions, &mut rest);
-        }
-        if wanted.degrees {
-            place(&mut found.degrees, positions, &mut rest);
-        }
-        if wanted.in_weights {
-            place(&mut found.in_weights, positions, &mut rest);
-        }
-        if shape.target_dim > 0 {
-            place_rows(&mut found.targets, shape.target_dim, positions, &mut rest);
-        }
-        if let Some(features) = &mut self.features {
-            features.place(positions, shape.dtype, rest);
+impl Place {
+    /// Returns the bytes of a reply that are not in the batch yet.
+    fn bytes_left(&self, reply: &Bytes) -> usize {
+        match self {
+            Self::Piece { placement: Some(placement), .. } => placement.bytes_left(),
+            _ => reply.len(),
         }
     }
-
-    /// Stores some rows of a reply with features only. `rows` are pairs of a position and a row of the reply.
-    fn place_rows(&mut self, rows: &[(u32, u32)], data: &Bytes, shape: Shape) {
-        if let Some(features) = &mut self.features {
-            features.place_rows(rows, shape.dtype, data);
-        }
-    }
-
-    fn finish(self) -> NodeAttributes {
-        NodeAttributes { features: self.features.map(GatheredRows::finish).unwrap_or_default(), ..self.found }
-    }
-}
-
-/// Returns one value per row if `wanted`, the default for rows of other parts, else nothing.
-fn values_if<T: Default>(wanted: bool, rows: &[u32], value: impl Fn(usize) -> T) -> Vec<T> {
-    let value = |&row: &u32| if row == GatheredRows::ELSEWHERE { T::default() } else { value(row as usize) };
-    if wanted { rows.iter().map(value).collect() } else { Vec::new() }
-}
-
-/// Returns the targets of each row, zeros for rows of other parts. They are empty if `dim` is 0.
-fn target_rows(targets: &[f32], dim: usize, rows: &[u32]) -> Vec<f32> {
-    let mut values = vec![0.0; rows.len() * dim];
-    for (out, &row) in values.chunks_exact_mut(dim.max(1)).zip(rows) {
-        if row != GatheredRows::ELSEWHERE {
-            out.copy_from_slice(&targets[row as usize * dim..][..dim]);
-        }
-    }
-    values
-}
-
-fn place_rows(out: &mut [f32], dim: usize, positions: &[u32], rest: &mut &[u8]) {
-    let (mine, others) = rest.split_at(positions.len() * dim * size_of::<f32>());
-    for (&to, row) in positions.iter().zip(bytemuck::cast_slice::<u8, f32>(mine).chunks_exact(dim)) {
-        out[to as usize * dim..][..dim].copy_from_slice(row);
-    }
-    *rest = others;
-}
-
-fn place<T: bytemuck::Pod>(out: &mut [T], positions: &[u32], rest: &mut &[u8]) {
-    let (mine, others) = rest.split_at(positions.len() * size_of::<T>());
-    for (&to, &value) in positions.iter().zip(bytemuck::cast_slice::<u8, T>(mine)) {
-        out[to as usize] = value;
-    }
-    *rest = others;
 }

@@ -6,9 +6,11 @@ use crate::config::node_fields::{EdgeFields, NodeFields};
 use crate::config::sampling_policy::SamplingPolicy;
 use crate::error::SampleError;
 use crate::part::constrained_hop::Query;
+use crate::rpc::payload::PayloadSink;
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, SeedEdgeSet, Split};
 use serde::{Deserialize, Serialize};
+use std::sync::Weak;
 
 /// A request to expand one hop: all rows of one part, over all edge types.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,6 +78,16 @@ pub(crate) struct FetchRequest {
     /// Rows in the part, `u32` each.
     #[serde(skip)]
     pub(crate) rows: Bytes,
+    /// The receiver of the reply while it arrives.
+    #[serde(skip)]
+    pub(crate) sink: Option<Weak<dyn PayloadSink>>,
+}
+
+impl FetchRequest {
+    /// Creates a request for a reply that is used once it is complete.
+    pub(crate) fn new(node_type: NodeTypeId, wanted: NodeFields, rows: Bytes) -> Self {
+        Self { node_type, wanted, rows, sink: None }
+    }
 }
 
 /// A request for attributes of edges.

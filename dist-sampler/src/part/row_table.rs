@@ -25,7 +25,7 @@ impl RowTable {
 
     /// Gathers rows, in parallel. Entries that are [`GatheredRows::ELSEWHERE`] are left out.
     pub(crate) fn gather(&self, wanted: &[u32]) -> GatheredRows {
-        let mut rows = GatheredRows::new(wanted.len(), self.dim());
+        let rows = GatheredRows::new(wanted.len(), self.dim());
         rows.gather(&self.rows, wanted);
         rows
     }

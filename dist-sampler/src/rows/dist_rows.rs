@@ -139,7 +139,7 @@ impl DistRows {
         }
         let table = self.own.clone();
         let gather_own = self.graph.run_on_workers(move || table.gather(&own));
-        let (replies, mut rows) = futures::try_join!(try_join_all(pieces), gather_own)?;
+        let (replies, rows) = futures::try_join!(try_join_all(pieces), gather_own)?;
         for (positions, data) in replies {
             rows.place(positions, FeatureDtype::F32, bytemuck::cast_slice(&floats(&data)));
         }

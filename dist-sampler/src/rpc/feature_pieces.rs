@@ -58,8 +58,7 @@ impl FeaturePieces {
     fn start_worker(&self) -> BoxFuture<'static, io::Result<Bytes>> {
         let part = self.part.clone();
         let workers = self.workers.clone();
-        let wanted = NodeFields::FEATURES;
-        let request = FetchRequest { node_type: self.node_type, wanted, rows: self.rows.clone() };
+        let request = FetchRequest::new(self.node_type, NodeFields::FEATURES, self.rows.clone());
         let gather = async move {
             let gathered = workers.run_gather(ON_POOL, move || part.fetch(&request, usize::MAX)).await;
             gathered.and_then(|bytes| bytes.map_err(Refusal::by_own_part)).map_err(io::Error::other)
@@ -147,7 +146,7 @@ mod tests {
         let workers = Arc::new(Workers::new(1).unwrap());
         let rows: Vec<u32> = (0..40_000).map(|at| at * 7 % NUM_NODES as u32).collect();
         for wanted in [NodeFields::FEATURES, NodeFields { labels: true, ..NodeFields::FEATURES }] {
-            let request = FetchRequest { node_type: NODES, wanted, rows: bytes_of(rows.clone()) };
+            let request = FetchRequest::new(NODES, wanted, bytes_of(rows.clone()));
             for is_quick in [false, true] {
                 let part = LocalPart { disk_waits: Arc::default(), ..part.clone() };
                 let expected = part.fetch(&request, usize::MAX).unwrap();
@@ -173,7 +172,7 @@ mod tests {
         let (_dir, part) = part();
         let workers = Arc::new(Workers::new(1).unwrap());
         for (node_type, row) in [(NODES, NUM_NODES as u32), (NodeTypeId(1), 0)] {
-            let request = FetchRequest { node_type, wanted: NodeFields::FEATURES, rows: bytes_of(vec![0, row]) };
+            let request = FetchRequest::new(node_type, NodeFields::FEATURES, bytes_of(vec![0, row]));
             let refused = FeaturePieces::answer(&part, workers.clone(), &request, usize::MAX);
             assert!(matches!(refused, Err(Refusal::Invalid(_))));
         }

@@ -193,6 +193,9 @@ impl CarriesPayload for Response<Answer> {
             message.put_payload(payload);
         }
     }
+    fn answered_request(&self) -> Option<u64> {
+        Some(self.request_id)
+    }
 }
 
 #[cfg(test)]
@@ -219,7 +222,7 @@ mod tests {
         let of_edges = EdgeFields::default();
         [
             Request::SampleHop(HopRequest { key, hop: 2, rule, disjoint, positions, sections, rows: none() }),
-            Request::Fetch(FetchRequest { node_type, wanted, rows: none() }),
+            Request::Fetch(FetchRequest::new(node_type, wanted, none())),
             Request::Find(FindRequest { node_type, originals: none() }),
             Request::Originals(OriginalsRequest { node_type, start: 0, end: 1, max_rows: 1, degrees: false }),
             Request::LookUp(LookUpRequest { node_type, by: LookUpBy::InEdge, keys: none() }),

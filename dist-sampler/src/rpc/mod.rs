@@ -11,6 +11,7 @@ pub(crate) mod payload_memory;
 pub(crate) mod peer;
 pub(crate) mod peer_request;
 mod received;
+mod reply_sinks;
 pub(crate) mod served;
 pub(crate) mod server_requests;
 pub(crate) mod service;

@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::io;
+use std::sync::Weak;
 use std::task::{Context, Poll};
 
 /// The size of the pieces in which payloads are made and taken. It is much smaller than the second-level cache of a CPU, so
@@ -51,12 +52,35 @@ pub(crate) trait PieceSource: Send {
     fn poll_piece(&mut self, cx: &mut Context<'_>, memory: &mut BytesMut) -> Poll<io::Result<Bytes>>;
 }
 
+/// The receiver of a reply's payload while it arrives.
+pub(crate) trait PayloadSink: Send + Sync {
+    /// Returns the size of the expected payload. Payloads of other sizes are not passed to [`PayloadSink::arrived`].
+    fn payload_bytes(&self) -> usize;
+
+    /// Takes the bytes that have arrived so far, from the first on. A request that is sent again has several replies.
+    fn arrived(&self, bytes: &[u8]);
+}
+
+/// The sink of the reply to a request.
+pub(crate) struct ReplySink {
+    pub(crate) request_id: u64,
+    pub(crate) sink: Weak<dyn PayloadSink>,
+}
+
 /// A message with a bulk array that is sent next to it.
 pub(crate) trait CarriesPayload {
     /// Takes the payload out and leaves an empty one.
     fn take_payload(&mut self) -> Payload;
     /// Puts a payload in.
     fn put_payload(&mut self, payload: Bytes);
+    /// Takes the sink of the reply to this message, if there is one.
+    fn take_sink(&mut self) -> Option<ReplySink> {
+        None
+    }
+    /// Returns the number of the request that this message answers, if it does.
+    fn answered_request(&self) -> Option<u64> {
+        None
+    }
     /// Decodes a message without its payload.
     ///
     /// # Errors

@@ -30,13 +30,18 @@ impl PayloadMemory {
         Self { words, len }
     }
 
+    /// Returns the size of the payload in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
     }
 
     /// Returns the payload. The last owner returns the memory.
     pub(crate) fn into_bytes(self) -> Bytes {
-        Bytes::from_owner(self)
+        if self.len == 0 { Bytes::new() } else { Bytes::from_owner(self) }
     }
 }
 

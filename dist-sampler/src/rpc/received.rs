@@ -1,7 +1,7 @@
 //! Decoding of received messages with untrusted deadlines.
 
 use crate::rpc::messages::Request;
-use crate::rpc::payload::{CarriesPayload, Payload};
+use crate::rpc::payload::{CarriesPayload, Payload, ReplySink};
 use crate::timeouts::MAX_RPC_TIMEOUT;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -57,6 +57,11 @@ impl CarriesPayload for ClientMessage<Request> {
         if let Self::Request(request) = self {
             request.message.put_payload(payload);
         }
+    }
+    fn take_sink(&mut self) -> Option<ReplySink> {
+        let Self::Request(request) = self else { return None };
+        let Request::Fetch(fetch) = &mut request.message else { return None };
+        Some(ReplySink { request_id: request.id, sink: fetch.sink.take()? })
     }
     fn from_head(head: &[u8]) -> bincode::Result<Self> {
         bincode::deserialize::<ReceivedMessage>(head).map(Self::from)

@@ -6,13 +6,14 @@
 
 use crate::rpc::frame_reader::FrameReader;
 use crate::rpc::frame_writer::FrameWriter;
-use crate::rpc::payload::CarriesPayload;
+use crate::rpc::payload::{CarriesPayload, PayloadSink};
+use crate::rpc::reply_sinks::ReplySinks;
 use crate::rpc::payload_memory::PayloadMemory;
 use futures::{Sink, Stream};
 use serde::{Serialize, de::DeserializeOwned};
 use std::io;
 use std::marker::PhantomData;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, ready};
@@ -24,6 +25,8 @@ const HEADER_BYTES: usize = 16;
 const MAX_HEAD_BYTES: usize = 1 << 20;
 /// The number of queued bytes above which the sender waits for the network.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
+/// The bytes that sinks take before other work of the thread has its turn.
+const MAX_TAKEN_BYTES: usize = 1 << 20;
 
 /// A transport over a byte stream: a [`Stream`] of `In` and a [`Sink`] of `Out`.
 pub(crate) struct BulkTransport<S, In, Out> {
@@ -32,6 +35,9 @@ pub(crate) struct BulkTransport<S, In, Out> {
     reader: FrameReader,
     reading: Reading<In>,
     writer: FrameWriter,
+    sinks: ReplySinks,
+    /// The bytes that sinks have taken since other work of the thread had its turn.
+    taken_bytes: usize,
     end_is_error: bool,
     _messages: PhantomData<fn(Out)>,
 }
@@ -40,7 +46,7 @@ pub(crate) struct BulkTransport<S, In, Out> {
 enum Reading<In> {
     Header { buffer: [u8; HEADER_BYTES], filled: usize },
     Head { buffer: Vec<u8>, filled: usize, payload_len: usize },
-    Payload { message: Option<In>, memory: PayloadMemory, filled: usize },
+    Payload { message: Option<In>, memory: PayloadMemory, filled: usize, sink: Option<Arc<dyn PayloadSink>> },
 }
 
 impl<In> Reading<In> {
@@ -56,6 +62,8 @@ impl<S, In, Out> BulkTransport<S, In, Out> {
             reader: FrameReader::default(),
             reading: Reading::START,
             writer: FrameWriter::default(),
+            sinks: ReplySinks::default(),
+            taken_bytes: 0,
             end_is_error: false,
             _messages: PhantomData,
         }
@@ -103,11 +111,24 @@ where
                     }
                     let message = In::from_head(buffer).map_err(|e| invalid(format!("message head: {e}")))?;
                     let memory = PayloadMemory::new(*payload_len);
-                    this.reading = Reading::Payload { message: Some(message), memory, filled: 0 };
+                    let sink = message.answered_request().and_then(|id| this.sinks.take(id, *payload_len));
+                    this.reading = Reading::Payload { message: Some(message), memory, filled: 0, sink };
                 }
-                Reading::Payload { message, memory, filled } => {
-                    if !ready!(this.reader.poll_fill(&mut this.stream, cx, memory.bytes_mut(), filled))? {
-                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                Reading::Payload { message, memory, filled, sink } => {
+                    while *filled < memory.len() {
+                        if this.taken_bytes >= MAX_TAKEN_BYTES {
+                            this.taken_bytes = 0;
+                            // The thread looks for events of the network before it continues here.
+                            ready!(pin!(tokio::task::yield_now()).poll(cx));
+                        }
+                        let before = *filled;
+                        if !ready!(this.reader.poll_more(&mut this.stream, cx, memory.bytes_mut(), filled))? {
+                            return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                        }
+                        if let Some(sink) = sink {
+                            sink.arrived(&memory.as_ref()[..*filled]);
+                            this.taken_bytes += *filled - before;
+                        }
                     }
                     let payload = std::mem::replace(memory, PayloadMemory::new(0)).into_bytes();
                     let message = message.take();
@@ -154,6 +175,9 @@ where
     }
 
     fn start_send(mut self: Pin<&mut Self>, mut message: Out) -> io::Result<()> {
+        if let Some(sink) = message.take_sink() {
+            self.sinks.add(sink);
+        }
         let payload = message.take_payload();
         let head = bincode::serialize(&message).map_err(|e| invalid(format!("message head: {e}")))?;
         if head.len() > MAX_HEAD_BYTES || payload.len() > self.max_payload_bytes {

@@ -71,8 +71,8 @@ fn reads_from_memory_do_not_tell_that_reads_of_mapped_files_are_quick() {
     let (_dir, part) = part();
     let part = LocalPart::new(Arc::new(part.with_edges_in_memory()), 0);
     let degrees = NodeFields { degrees: true, ..NodeFields::default() };
-    let of_no_rows = FetchRequest { node_type: NODES, wanted: NodeFields::FEATURES, rows: Bytes::new() };
-    let of_memory = FetchRequest { node_type: NODES, wanted: degrees, rows: bytes_of(vec![1_u32]) };
+    let of_no_rows = FetchRequest::new(NODES, NodeFields::FEATURES, Bytes::new());
+    let of_memory = FetchRequest::new(NODES, degrees, bytes_of(vec![1_u32]));
     for request in [of_no_rows, of_memory] {
         for _ in 0..200 {
             part.fetch(&request, usize::MAX).expect("attributes");
