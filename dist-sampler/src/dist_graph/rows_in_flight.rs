@@ -4,10 +4,10 @@
 
 use crate::dist_graph::routing::Elsewhere;
 use crate::error::SampleError;
+use crate::numbering::node_table::NodeTable;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
-use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -39,7 +39,7 @@ pub(crate) struct Requested {
     /// By part, the replies. They are not kept for later batches: a reply that all batches have taken is gone.
     pieces: Vec<Vec<Option<WeakDelivery>>>,
     /// By part, the position of each requested row. Only made if another batch searches for it.
-    index: OnceLock<Vec<FxHashMap<u32, u32>>>,
+    index: OnceLock<Vec<NodeTable>>,
 }
 
 /// Rows of a reply to another batch.
@@ -85,10 +85,18 @@ impl Requested {
         Self { rows, per_piece, pieces, index: OnceLock::new() }
     }
 
-    fn index(&self) -> &[FxHashMap<u32, u32>] {
-        self.index
-            .get_or_init(|| self.rows.iter().map(|of_part| of_part.rows.iter().copied().zip(0..).collect()).collect())
+    fn index(&self) -> &[NodeTable] {
+        self.index.get_or_init(|| self.rows.iter().map(|of_part| table_of(&of_part.rows)).collect())
     }
+}
+
+/// Makes a table of the position of each row.
+fn table_of(rows: &[u32]) -> NodeTable {
+    let mut table = NodeTable::with_room_for(rows.len());
+    for (&row, position) in rows.iter().zip(0..) {
+        table.get_or_insert(row, position);
+    }
+    table
 }
 
 /// Divides the rows of a batch into those to request and those that come with the replies to `others`.
@@ -105,7 +113,7 @@ pub(crate) fn divide(rows: &[Elsewhere], others: &[Arc<Requested>]) -> (Vec<Else
         let mut fresh = Elsewhere::default();
         for (&row, &position) in wanted.rows.iter().zip(&wanted.positions) {
             let found = others.iter().zip(&mut deliveries).find_map(|(other, deliveries)| {
-                let at = *other.index()[part].get(&row)? as usize;
+                let at = other.index()[part].get(row)? as usize;
                 let reply = deliveries.get_mut(at / other.per_piece)?.as_mut()?;
                 reply.rows.push((position, (at % other.per_piece) as u32));
                 Some(())

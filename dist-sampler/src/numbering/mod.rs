@@ -1,7 +1,7 @@
 //! Numbers of the nodes of a batch, in the order of discovery.
 
 pub(crate) mod disjoint;
-mod node_table;
+pub(crate) mod node_table;
 pub(crate) mod shared;
 
 /// The numbers of the nodes of one type in a batch.

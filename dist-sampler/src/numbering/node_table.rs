@@ -20,6 +20,12 @@ pub(crate) struct NodeTable {
 }
 
 impl NodeTable {
+    /// Creates a table with room for `num_nodes` nodes.
+    pub(crate) fn with_room_for(num_nodes: usize) -> Self {
+        let num_slots = if num_nodes == 0 { 0 } else { (2 * num_nodes).next_power_of_two() };
+        Self { slots: vec![EMPTY; num_slots], len: 0 }
+    }
+
     /// Returns the number of slots.
     pub(crate) fn num_slots(&self) -> usize {
         self.slots.len()
@@ -55,6 +61,26 @@ impl NodeTable {
             }
             if slot as u32 == node {
                 return ((slot >> 32) - 1) as u32;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// Returns the number of `node`, if it is in the table.
+    #[inline]
+    pub(crate) fn get(&self, node: u32) -> Option<u32> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let mask = self.slots.len() - 1;
+        let mut at = self.home(node);
+        loop {
+            let slot = self.slots[at];
+            if slot == EMPTY {
+                return None;
+            }
+            if slot as u32 == node {
+                return Some(((slot >> 32) - 1) as u32);
             }
             at = (at + 1) & mask;
         }
@@ -107,6 +133,7 @@ mod tests {
                 let mut map: FxHashMap<u32, u32> = FxHashMap::default();
                 for node in nodes.into_iter().map(|node| node % bound).chain([0, u32::MAX]) {
                     let next = map.len() as u32;
+                    prop_assert_eq!(table.get(node), map.get(&node).copied());
                     let expected = *map.entry(node).or_insert(next);
                     table.prefetch(node);
                     prop_assert_eq!(table.get_or_insert(node, next), expected);
@@ -114,6 +141,21 @@ mod tests {
                 prop_assert!(table.num_slots() >= 2 * map.len());
                 table.clear();
             }
+        }
+    }
+
+    #[test]
+    fn a_table_with_room_does_not_grow() {
+        for num_nodes in [0, 1, 2, 3, 512, 513, 5000] {
+            let mut table = NodeTable::with_room_for(num_nodes);
+            let num_slots = table.num_slots();
+            assert_eq!(table.get(0), None);
+            for node in 0..num_nodes as u32 {
+                table.get_or_insert(node * 3, node);
+            }
+            assert_eq!(table.num_slots(), num_slots);
+            assert!((0..num_nodes as u32).all(|node| table.get(node * 3) == Some(node)));
+            assert_eq!(table.get(1), None);
         }
     }
 
