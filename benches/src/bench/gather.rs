@@ -82,21 +82,30 @@ fn gathering(
         .detail("rows_per_s", rows_per_batch / timing.median_s))
 }
 
-/// Fetches the features of each batch's nodes, `concurrency` batches at the same time.
+/// Fetches the features of each batch's nodes, `concurrency` batches at the same time. The network threads start the
+/// fetches, as those of a loader, so that the calling thread wakes up once.
 pub(crate) fn fetch_all(graph: &Arc<DistGraph>, batches: Vec<Vec<u32>>, concurrency: usize) -> anyhow::Result<()> {
-    let wanted = NodeFields { features: true, ..NodeFields::default() };
-    let fetch = |ids: Vec<u32>| {
-        let node_of_task = graph.clone();
-        let task = graph.handle().spawn(async move {
-            // The task drops the rows as soon as they arrive.
-            node_of_task.fetch(NODES, ids, wanted).await.map(|rows| rows.features.len())
-        });
-        async move { Ok::<usize, anyhow::Error>(task.await.context("a fetching task ended early")??) }
-    };
-    let fetched = futures::stream::iter(batches).map(fetch).buffered(concurrency.max(1));
-    let values: Vec<usize> = graph.handle().block_on(fetched.try_collect())?;
+    let fetching = graph.handle().spawn(fetch_each(graph.clone(), batches, concurrency));
+    let values = graph.handle().block_on(fetching).context("the task that starts fetches ended early")??;
     ensure!(values.iter().all(|&values| values > 0), "a fetch returned no features");
     Ok(())
+}
+
+/// Returns the number of values that each fetch has returned.
+async fn fetch_each(
+    graph: Arc<DistGraph>,
+    batches: Vec<Vec<u32>>,
+    concurrency: usize,
+) -> anyhow::Result<Vec<usize>> {
+    let wanted = NodeFields { features: true, ..NodeFields::default() };
+    let fetches = futures::stream::iter(batches).map(|ids| {
+        let node_of_task = graph.clone();
+        // The task drops the rows as soon as they arrive.
+        let task = async move { node_of_task.fetch(NODES, ids, wanted).await.map(|rows| rows.features.len()) };
+        let task = graph.handle().spawn(task);
+        async move { Ok::<usize, anyhow::Error>(task.await.context("a fetching task ended early")??) }
+    });
+    fetches.buffered(concurrency.max(1)).try_collect().await
 }
 
 fn finish(record: Record, args: &BatchArgs, common: &Common, seeds: usize, limit: &Limit) -> Record {
