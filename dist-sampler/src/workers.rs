@@ -4,9 +4,10 @@
 //! making tensors run on this pool, burn's operations on rayon's global pool, and collectives on the thread that
 //! trains. Only async tasks are spawned per batch, and one per request of a peer. The async runtime runs CPU work only
 //! where a handover to a worker would cost more ([`Workers::run_sized`]); it also groups nodes by owner and places the
-//! attributes of sampled edges. Work that reads a mapped file runs on a worker, since it may wait for the disk. Small
-//! gathers of nodes' attributes run in place all the same, as long as the latest ones found all rows in memory
-//! ([`DiskWaits`](crate::part::disk_waits::DiskWaits)).
+//! attributes of sampled edges. Feature rows for peers are gathered there in small pieces, each of which is sent from the
+//! cache, and received rows are placed there as they arrive. Work that reads a mapped file runs on a worker, since it may
+//! wait for the disk. Gathers of nodes' attributes run in place all the same, as long as the latest ones found all rows
+//! in memory ([`DiskWaits`](crate::part::disk_waits::DiskWaits)).
 //!
 //! Batches of whole graphs are made by one thread per epoch, which uses rayon's global pool for data that only a
 //! backward pass reads.
