@@ -116,7 +116,7 @@ mod tests {
             num_nodes: NUM_NODES,
             features: Some(Features::F32 { values: values.into(), dim: DIM }),
             labels: Some((0..NUM_NODES as i64).collect::<Vec<_>>().into()),
-            num_classes: NUM_NODES as u32,
+            num_classes: NUM_NODES,
             ..NodeData::default()
         };
         let dataset = Dataset::homogeneous("pair", nodes, vec![0_u32].into(), vec![1_u32].into());
