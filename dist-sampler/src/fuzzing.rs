@@ -13,10 +13,9 @@ use crate::part::requests::{
     LookUpRequest, OriginalsRequest, PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
 };
 use crate::rpc::messages::{Answer, ArrayReply, Request};
-use crate::rpc::payload::CarriesPayload;
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest, SeedLengths, WireSampler};
 use crate::rpc::service::Service;
-use crate::rpc::transport::BulkTransport;
+use crate::rpc::transport::{BulkTransport, CarriesPayload};
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, SeedEdgeSet, Split};
 use futures::executor::block_on;

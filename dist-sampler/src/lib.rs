@@ -28,6 +28,7 @@ mod error;
 pub mod fuzzing;
 mod numbering;
 mod part;
+mod payload;
 mod rows;
 mod rpc;
 mod servers;

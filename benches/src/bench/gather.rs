@@ -92,11 +92,7 @@ pub(crate) fn fetch_all(graph: &Arc<DistGraph>, batches: Vec<Vec<u32>>, concurre
 }
 
 /// Returns the number of values that each fetch has returned.
-async fn fetch_each(
-    graph: Arc<DistGraph>,
-    batches: Vec<Vec<u32>>,
-    concurrency: usize,
-) -> anyhow::Result<Vec<usize>> {
+async fn fetch_each(graph: Arc<DistGraph>, batches: Vec<Vec<u32>>, concurrency: usize) -> anyhow::Result<Vec<usize>> {
     let wanted = NodeFields { features: true, ..NodeFields::default() };
     let fetches = futures::stream::iter(batches).map(|ids| {
         let node_of_task = graph.clone();

@@ -11,7 +11,7 @@ use crate::dist_graph::routing::Sources;
 use crate::dist_graph::rows_in_flight::{Requested, RowsInFlight, SharedRows, deliver, divide};
 use crate::error::SampleError;
 use crate::part::requests::FetchRequest;
-use crate::rpc::payload::PayloadSink;
+use crate::payload::PayloadSink;
 use crate::workers::LINE_BYTES;
 use bytes::Bytes;
 use edgecut_graph::NodeTypeId;

@@ -2,7 +2,7 @@
 
 use crate::dist_graph::attribute_draft::Shape;
 use crate::dist_graph::routing::Elsewhere;
-use crate::rpc::payload::PayloadSink;
+use crate::payload::PayloadSink;
 use edgecut_graph::{FeatureDtype, GatheredRows};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -6,7 +6,7 @@ use crate::config::node_fields::{EdgeFields, NodeFields};
 use crate::config::sampling_policy::SamplingPolicy;
 use crate::error::SampleError;
 use crate::part::constrained_hop::Query;
-use crate::rpc::payload::PayloadSink;
+use crate::payload::PayloadSink;
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, SeedEdgeSet, Split};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use crate::arrays::ids_in;
 use crate::config::node_fields::NodeFields;
 use crate::part::local_part::LocalPart;
 use crate::part::requests::{FetchRequest, Refusal};
-use crate::rpc::payload::{PIECE_BYTES, Payload, PieceSource};
+use crate::payload::{PIECE_BYTES, Payload, PieceSource};
 use crate::workers::{ON_POOL, Workers};
 use bytes::{Bytes, BytesMut};
 use edgecut_graph::NodeTypeId;
@@ -40,8 +40,7 @@ impl FeaturePieces {
     ) -> Result<Payload, Refusal> {
         let num_rows = request.rows.len() / size_of::<u32>();
         let others = NodeFields { features: false, ..request.wanted };
-        let bytes =
-            part.watch_fetch(request.node_type, others, num_rows, || part.gather_others(request, max_bytes))?;
+        let bytes = part.watch_fetch(request.node_type, others, num_rows, || part.gather_others(request, max_bytes))?;
         let features = part.features(request.node_type)?;
         let pieces = Self {
             part: part.clone(),

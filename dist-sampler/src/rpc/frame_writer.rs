@@ -1,6 +1,6 @@
 //! The frames that a connection has not sent yet.
 
-use crate::rpc::payload::{Payload, PieceSource};
+use crate::payload::{Payload, PieceSource};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

@@ -5,9 +5,10 @@ use crate::part::requests::{
     EdgeIdsRequest, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest,
     OriginalsRequest, PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
 };
+use crate::payload::Payload;
 use crate::rpc::served::Current;
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
-use crate::rpc::payload::{CarriesPayload, Payload};
+use crate::rpc::transport::CarriesPayload;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tarpc::{RequestName, Response};

@@ -6,7 +6,6 @@ mod feature_pieces;
 mod frame_reader;
 mod frame_writer;
 pub(crate) mod messages;
-pub(crate) mod payload;
 pub(crate) mod payload_memory;
 pub(crate) mod peer;
 pub(crate) mod peer_request;

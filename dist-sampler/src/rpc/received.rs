@@ -1,7 +1,9 @@
 //! Decoding of received messages with untrusted deadlines.
 
+use crate::payload::Payload;
 use crate::rpc::messages::Request;
-use crate::rpc::payload::{CarriesPayload, Payload, ReplySink};
+use crate::rpc::reply_sinks::ReplySink;
+use crate::rpc::transport::CarriesPayload;
 use crate::timeouts::MAX_RPC_TIMEOUT;
 use bytes::Bytes;
 use serde::Deserialize;

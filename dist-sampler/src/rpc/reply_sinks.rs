@@ -1,11 +1,17 @@
 //! The sinks of the replies that a connection waits for.
 
-use crate::rpc::payload::{PayloadSink, ReplySink};
+use crate::payload::PayloadSink;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Weak};
 
 /// The smallest number of sinks among which unused ones are searched for.
 const MIN_SEARCHED: usize = 64;
+
+/// The sink of the reply to a request.
+pub(crate) struct ReplySink {
+    pub(crate) request_id: u64,
+    pub(crate) sink: Weak<dyn PayloadSink>,
+}
 
 /// By request, the sink of its reply. A sink that nobody waits for is gone, also if its request is never answered.
 #[derive(Default)]

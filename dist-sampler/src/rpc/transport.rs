@@ -4,11 +4,12 @@
 //! payload, all little-endian. The head is the message in bincode without its payload, which is read into its own, aligned
 //! memory and used in place. See `docs/src/wire.md`.
 
+use crate::payload::{Payload, PayloadSink};
 use crate::rpc::frame_reader::FrameReader;
 use crate::rpc::frame_writer::FrameWriter;
-use crate::rpc::payload::{CarriesPayload, PayloadSink};
-use crate::rpc::reply_sinks::ReplySinks;
 use crate::rpc::payload_memory::PayloadMemory;
+use crate::rpc::reply_sinks::{ReplySink, ReplySinks};
+use bytes::Bytes;
 use futures::{Sink, Stream};
 use serde::{Serialize, de::DeserializeOwned};
 use std::io;
@@ -27,6 +28,32 @@ const MAX_HEAD_BYTES: usize = 1 << 20;
 const MAX_QUEUED_BYTES: usize = 8 << 20;
 /// The bytes that sinks take before other work of the thread has its turn.
 const MAX_TAKEN_BYTES: usize = 1 << 20;
+
+/// A message with a bulk array that is sent next to it.
+pub(crate) trait CarriesPayload {
+    /// Takes the payload out and leaves an empty one.
+    fn take_payload(&mut self) -> Payload;
+    /// Puts a payload in.
+    fn put_payload(&mut self, payload: Bytes);
+    /// Takes the sink of the reply to this message, if there is one.
+    fn take_sink(&mut self) -> Option<ReplySink> {
+        None
+    }
+    /// Returns the number of the request that this message answers, if it does.
+    fn answered_request(&self) -> Option<u64> {
+        None
+    }
+    /// Decodes a message without its payload.
+    ///
+    /// # Errors
+    /// An error if the bytes do not encode such a message.
+    fn from_head(head: &[u8]) -> bincode::Result<Self>
+    where
+        Self: DeserializeOwned,
+    {
+        bincode::deserialize(head)
+    }
+}
 
 /// A transport over a byte stream: a [`Stream`] of `In` and a [`Sink`] of `Out`.
 pub(crate) struct BulkTransport<S, In, Out> {
@@ -213,8 +240,8 @@ where
 mod tests {
     use super::*;
     use crate::arrays::bytes_of;
-    use crate::rpc::payload::{Payload, PieceSource};
-    use bytes::{Bytes, BytesMut};
+    use crate::payload::PieceSource;
+    use bytes::BytesMut;
     use edgecut_testing::assert_has;
     use futures::{SinkExt, StreamExt};
     use serde::Deserialize;

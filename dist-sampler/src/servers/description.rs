@@ -130,7 +130,8 @@ impl AskedServer {
             match answer.map(|answer| answer.result) {
                 Ok(Ok(reply)) => {
                     let text = format!("read the description of {name}");
-                    return serde_json::from_slice(&reply.data.bytes).map_err(|source| SampleError::process(text, source));
+                    return serde_json::from_slice(&reply.data.bytes)
+                        .map_err(|source| SampleError::process(text, source));
                 }
                 Ok(Err(Refusal::Failed(_) | Refusal::Preparing))
                     if Instant::now() + DESCRIPTION_RETRY_INTERVAL < self.deadline =>

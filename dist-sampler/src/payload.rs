@@ -1,10 +1,8 @@
 //! Payloads of messages: bytes that are there, and rows that are gathered while they are sent.
 
 use bytes::{Bytes, BytesMut};
-use serde::de::DeserializeOwned;
 use std::fmt;
 use std::io;
-use std::sync::Weak;
 use std::task::{Context, Poll};
 
 /// The size of the pieces in which payloads are made and taken. It is much smaller than the second-level cache of a CPU, so
@@ -59,36 +57,4 @@ pub(crate) trait PayloadSink: Send + Sync {
 
     /// Takes the bytes that have arrived so far, from the first on. A request that is sent again has several replies.
     fn arrived(&self, bytes: &[u8]);
-}
-
-/// The sink of the reply to a request.
-pub(crate) struct ReplySink {
-    pub(crate) request_id: u64,
-    pub(crate) sink: Weak<dyn PayloadSink>,
-}
-
-/// A message with a bulk array that is sent next to it.
-pub(crate) trait CarriesPayload {
-    /// Takes the payload out and leaves an empty one.
-    fn take_payload(&mut self) -> Payload;
-    /// Puts a payload in.
-    fn put_payload(&mut self, payload: Bytes);
-    /// Takes the sink of the reply to this message, if there is one.
-    fn take_sink(&mut self) -> Option<ReplySink> {
-        None
-    }
-    /// Returns the number of the request that this message answers, if it does.
-    fn answered_request(&self) -> Option<u64> {
-        None
-    }
-    /// Decodes a message without its payload.
-    ///
-    /// # Errors
-    /// An error if the bytes do not encode such a message.
-    fn from_head(head: &[u8]) -> bincode::Result<Self>
-    where
-        Self: DeserializeOwned,
-    {
-        bincode::deserialize(head)
-    }
 }
