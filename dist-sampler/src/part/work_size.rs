@@ -115,6 +115,7 @@ impl LocalPart {
             || (request.wanted.weights && attributes.weights.as_ref().is_some_and(Buffer::is_mapped))
             || (request.wanted.labels && attributes.labels.is_some())
             || (request.wanted.features && attributes.features.as_ref().is_some_and(Features::is_mapped))
+            || (request.wanted.ids && attributes.ids.is_some())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::config::node_fields::EdgeFields;
 use crate::config::sampling_policy::SamplingPolicy;
 use crate::part::requests::FetchRequest;
 use bytes::Bytes;
-use edgecut_graph::{Dataset, DiskPartId, Fanout, NodeData, Part};
+use edgecut_graph::{Dataset, DiskPartId, Fanout, NodeData, Part, Workspace};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ fn part() -> (tempfile::TempDir, Part) {
         ..NodeData::default()
     };
     let (src, dst): (Vec<u32>, Vec<u32>) = (0..49).map(|node| (node, node + 1)).unzip();
-    let dataset = Dataset::homogeneous("path", nodes, src.into(), dst.into());
+    let mut dataset = Dataset::homogeneous("path", nodes, src.into(), dst.into());
+    dataset.number_edges_in(&Workspace::default()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let options = PartitionOptions { method: Method::Random, ..PartitionOptions::new(1) };
     partition(&dataset, &options, dir.path(), &()).unwrap();
@@ -64,6 +65,8 @@ fn small_requests_that_read_mapped_files_run_on_the_pool_all_the_same() {
     assert!(in_memory.lines_of_fetch(NODES, degrees, 1) < 100);
     assert!(in_memory.lines_of_find(NODES, 1) < 100);
     assert!(in_memory.lines_of_fetch_edges(&edges(Default::default())) < 100);
+    let ids = EdgeFields { ids: true, ..EdgeFields::default() };
+    assert_eq!(in_memory.lines_of_fetch_edges(&edges(ids)), ON_POOL, "ids stay mapped");
 }
 
 #[test]
