@@ -3,7 +3,7 @@
 use super::folders::{edge_dir, is_folder_name, label_dir, node_dir, part_dir};
 use super::format::check_format;
 use super::{EdgeTypeMeta, NodeTypeMeta, PartsOnDisk, Provenance, Report};
-use crate::dataset::{MAX_TARGETS, TargetMeta, plan_feature_dtypes};
+use crate::dataset::{EdgeIdKind, MAX_TARGETS, TargetMeta, plan_feature_dtypes};
 use crate::memory::{FeatureDtype, FeatureDtypes};
 use crate::npy::FileMeta;
 use crate::{DiskPartId, EdgeTypeId, GraphError, NodeTypeId, TimeUnit, max_classes};
@@ -187,6 +187,12 @@ impl Meta {
                 if !self.node_types.iter().any(|t| &t.name == end) {
                     return Err(format!("edge type {} joins unknown node type {end}", e.relation));
                 }
+            }
+            if self.provenance.edge_ids && e.ids != Some(EdgeIdKind::Numbers) {
+                let name = e.full_name();
+                return Err(format!(
+                    "edge type {name} has no numbers as ids, which `provenance.edge_ids` says: partition again"
+                ));
             }
             if let Some(labels) = e.labels {
                 let of_type = format!("edge type {}__{}__{}", e.src_type, e.relation, e.dst_type);

@@ -218,6 +218,7 @@ const CONTRADICTIONS: &str = r#"
 /edge_types/1/labels => lists the file "part_0/edges/author__writes__paper/labels.npy"
 /edge_types/1/labels/num_classes 2000 => author__writes__paper has 2000 classes, but its 60 edges allow at most 1600
 /edge_types/1/labels/num_classes => EdgeLabelKind
+/provenance/edge_ids true => paper__cites__paper has no numbers as ids, which `provenance.edge_ids` says
 /files/..~1..~1etc~1passwd {"bytes": 1, "xxh3": ""} => not part of this format
 /files/part_0~1nodes~1paper~1features.npy => does not list the file
 /report => missing field `report`
