@@ -219,7 +219,7 @@ class NeighborLoader(Loader):
     ``edge_attr``         float32 [E, D]   features of edges
     ``edge_weight``       float32 [E]      weights of edges
     ``edge_time``         int64 [E]        times of edges
-    ``e_id``              int64 [E]        positions in ``edge_index``, if that is given, or those that the parts store
+    ``e_id``              int64 [E]        positions in ``edge_index``, if that has the type, or those that the parts store
     ``batch``             int64 [N]        position of the input node of each neighborhood, with ``disjoint``
     ``input_id``          int64 [B]        positions in ``input_nodes``, if that is an array of ids, otherwise ids
     ``batch_size``        int              B

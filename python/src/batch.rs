@@ -62,8 +62,6 @@ pub(crate) struct Layout {
     pub(crate) num_hops: usize,
     pub(crate) is_disjoint: bool,
     pub(crate) has_positions: bool,
-    /// True if batches have the stored positions of edges in the dataset.
-    pub(crate) has_edge_ids: bool,
 }
 
 impl Prepared {
@@ -153,7 +151,7 @@ impl PreparedEdges {
             per_hop: edges_per_hop(&edges.indptr, dst_offsets, layout.num_hops),
             ends: ends(&edges.indptr, &edges.indices),
             positions: layout.has_positions.then(|| wide(&edges.positions)),
-            ids: layout.has_edge_ids.then_some(attributes.ids),
+            ids: layout.meta.provenance.edge_ids.then_some(attributes.ids),
             times: of_type.has_times.then_some(attributes.times),
             weights: of_type.has_weights.then_some(attributes.weights),
             features: attributes.features,

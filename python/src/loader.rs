@@ -222,7 +222,6 @@ impl Loader {
             num_hops: sampler.num_neighbors.num_hops(),
             is_disjoint: sampler.disjoint || sampler.temporal.is_some(),
             has_positions: sampler.positions,
-            has_edge_ids: opened.meta_data().provenance.edge_ids && !sampler.positions,
         };
         let config = settings.config(&layout.meta);
         let seeds = match &settings.links {
@@ -273,9 +272,7 @@ impl Loader {
 
 /// Makes a sampler that also fetches the attributes of edges.
 fn new_sampler(graph: &OpenGraph, config: SamplerConfig) -> PyResult<Arc<DistNeighborSampler>> {
-    let mut of_edges = EdgeFields::of_batches(graph.meta_data());
-    // The positions in given edges take the place of the ids.
-    of_edges.ids &= !config.positions;
+    let of_edges = EdgeFields::of_batches(graph.meta_data());
     let graph = graph.node();
     // The errors of a sampler are settings that do not fit the graph.
     let sampler = DistNeighborSampler::new(graph.clone(), config.with_edge_attributes(of_edges));

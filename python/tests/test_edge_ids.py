@@ -176,8 +176,11 @@ def test_parts_of_typed_graphs_store_positions_by_type(tmp_path):
         edgecut.partition(tmp_path / "graph", num_parts, parts, method="random", add_reverse_edges=True, edge_ids=True)
         with edgecut.open(parts) as store:
             assert {t.name for t in store.edge_types} == edge_index.keys()
-            made.append(list(edgecut.NeighborLoader(store, [4, 3], ("v", np.arange(50)), batch_size=20)))
-        for batch in made[-1]:
+            load = lambda **more: list(edgecut.NeighborLoader(store, [4, 3], ("v", np.arange(50)), batch_size=20, **more))
+            made.append(load())
+            # Types that are not given keep the positions of the parts.
+            partly = load(edge_index={names[0]: edge_index[names[0]]})
+        for batch in [*made[-1], *partly]:
             for name, edges in edge_index.items():
                 sampled = batch[name]
                 ends = [batch[t].n_id[ids] for t, ids in zip((name[0], name[2]), sampled.edge_index)]
