@@ -275,11 +275,12 @@ fn completed(
 ) -> Option<Run> {
     let metrics = args.out.as_ref().map(|dir| dir.join(metrics_file(number)));
     let outputs = RunOutputs::new(&words_of(args, flags), number, metrics.clone());
-    if metrics.iter().chain(&outputs.model).any(|file| !file.exists()) {
+    if metrics.is_some_and(|file| !file.exists()) {
         return None;
     }
+    // A model may be an object in a store. One that is gone has no content.
     let model = outputs.model.as_deref().map(content_of);
-    if done.model.is_some() && done.model != model {
+    if model.as_deref() == Some("") || (done.model.is_some() && done.model != model) {
         return None;
     }
     let scores = (task.scores_of)(&done.result)?.ok()?;
