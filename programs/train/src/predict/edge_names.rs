@@ -1,4 +1,4 @@
-//! The ids that edges have in their table.
+//! The ids of edges: ids in their table, or positions in the dataset.
 
 use crate::id_map_file::UserColumn;
 use edgecut_dist_sampler::DistGraph;
