@@ -132,10 +132,13 @@ fn a_sweep_continues_on_the_same_objects_only() {
     let folder = Folder::new();
     let out = folder.text("runs");
     let parts_url = url("parts");
+    let model_url = url("models/m.safetensors");
     let mut words = vec!["sweep", "--out", &out, "--set", "seed=0 1", "--", "node", "--dataset-root-dir", &parts_url];
     words.extend("--num-epochs 1 --num-neighbors 5,3 --hidden-channels 16".split(' '));
+    words.extend(["--save-model", &model_url]);
     let cache = folder.join("cache");
     succeeded(run(&mut train(&server, &cache, &words)));
+    assert!(server.get("models/m-run-2.safetensors").is_some());
     let said = stderr(&succeeded(run(&mut train(&server, &cache, &words))));
     assert_eq!(said.matches(": kept, validation").count(), 2, "{said}");
     let meta = server.get("parts/META.json").expect("META.json");
