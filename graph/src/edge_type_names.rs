@@ -44,12 +44,21 @@ impl<'a> EdgeTypeNames<'a> {
     /// Returns true if the types join the same node types in opposite directions, and a setting names this type first and the
     /// other type second.
     pub(crate) fn is_pair(&self, other: &Self, pair: &(String, String)) -> bool {
-        self.is_opposite_of(other) && self.is_named(&pair.0) && other.is_named(&pair.1)
+        self.is_named(&pair.0) && other.is_named(&pair.1) && self.is_opposite_of(other)
     }
 
     /// Returns true if a setting names the type by its full name or by its relation.
-    fn is_named(&self, setting: &str) -> bool {
-        setting == self.relation || setting == self.full_name()
+    pub(crate) fn is_named(&self, setting: &str) -> bool {
+        if setting == self.relation {
+            return true;
+        }
+        // Knowledge graphs compare thousands of types with many pairs, so no full name is made.
+        let mut rest = setting;
+        for start in [self.src, "__", self.relation, "__"] {
+            let Some(after) = rest.strip_prefix(start) else { return false };
+            rest = after;
+        }
+        rest == self.dst
     }
 }
 
@@ -116,6 +125,9 @@ mod tests {
                 assert_eq!(one.is_reverse_of(&other, &[]), by_name, "{one:?} {other:?}");
                 assert_eq!(one.is_reverse_of(&other, &declared), by_pair, "{one:?} {other:?}");
             }
+        }
+        for name in ["writes", "author__writes__paper", "author__writes__", "author__writes__papers", "author", ""] {
+            assert_eq!(writes.is_named(name), name == writes.relation || name == writes.full_name(), "{name}");
         }
         // A type within one node type may hold the reverses of its own edges.
         let knows = EdgeTypeNames { src: "user", relation: "knows", dst: "user" };

@@ -35,7 +35,7 @@ impl EdgeRelations {
                 return Err(LoaderError::Config { what });
             }
         }
-        let declared = &part.meta().provenance.reverse_types;
+        let declared = [given, &part.meta().declared_reverses()].concat();
         let mut ends = Vec::with_capacity(types.len());
         let mut reverses = Vec::with_capacity(types.len());
         for edge_type in part.edge_type_ids() {
@@ -45,8 +45,8 @@ impl EdgeRelations {
             for other in part.edge_type_ids() {
                 let to = types[other.index()].names();
                 let is_own = edge_type == other && names.src == names.dst;
-                let is_given = given.contains(&(edge_type, other)) || given.contains(&(other, edge_type));
-                if is_own || is_given || names.is_reverse_of(&to, declared) {
+                let is_declared = declared.contains(&(edge_type, other)) || declared.contains(&(other, edge_type));
+                if is_own || is_declared || names.is_reverse_of(&to, &[]) {
                     of_type.push(other);
                 }
             }

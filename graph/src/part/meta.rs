@@ -93,6 +93,9 @@ impl Meta {
         let mut pairs = Vec::new();
         for declared in &self.provenance.reverse_types {
             for (forward, from) in (0..).map(EdgeTypeId).zip(&self.edge_types) {
+                if !from.names().is_named(&declared.0) {
+                    continue;
+                }
                 for (reverse, to) in (0..).map(EdgeTypeId).zip(&self.edge_types) {
                     if from.names().is_pair(&to.names(), declared) {
                         pairs.push((forward, reverse));
