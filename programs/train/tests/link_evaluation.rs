@@ -182,7 +182,11 @@ fn lists_of_the_best_destinations_are_those_of_predictions() {
     for result in &results {
         for split in ["valid", "test"] {
             assert_eq!(number_of(result, &format!("{split}.lists.sources")), 30.0);
-            assert_same(result, &results[0], &[&format!("{split}.lists.popularity")]);
+            let of_graph = ["popularity", "listed_share"].map(|name| format!("{split}.lists.{name}"));
+            assert_same(result, &results[0], &[&of_graph[0], &of_graph[1]]);
+            // A list holds 20 of the 400 destinations, without a few training edges.
+            let share = number_of(result, &format!("{split}.lists.listed_share.20"));
+            assert!((0.05..0.06).contains(&share), "{share}");
             let name = format!("{split}.lists.metrics.recall@20");
             assert_near(number_of(result, &name), number_of(&results[0], &name), 30, &name);
         }
