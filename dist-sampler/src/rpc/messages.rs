@@ -6,7 +6,7 @@ use crate::part::requests::{
     OriginalsRequest, PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
 };
 use crate::payload::Payload;
-use crate::rpc::served::Current;
+use crate::rpc::served::{CountedPieces, Current};
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
 use crate::rpc::transport::CarriesPayload;
 use bytes::Bytes;
@@ -145,7 +145,7 @@ pub(crate) struct ArrayReply {
     /// a slow connection take bounded memory.
     #[serde(skip)]
     pub(crate) _permit: Option<OwnedSemaphorePermit>,
-    /// Counts the request as in progress until then.
+    /// Counts the request as in progress until then, unless the pieces of the reply do.
     #[serde(skip)]
     pub(crate) _in_progress: Option<Current>,
 }
@@ -153,6 +153,14 @@ pub(crate) struct ArrayReply {
 impl ArrayReply {
     pub(crate) fn new(data: impl Into<Payload>) -> Self {
         Self { data: data.into(), _permit: None, _in_progress: None }
+    }
+
+    /// Counts the request as in progress until the connection takes the reply and its last piece is made.
+    pub(crate) fn count_in_progress(&mut self, in_progress: Current) {
+        match self.data.pieces.take() {
+            Some(pieces) => self.data.pieces = Some(Box::new(CountedPieces { pieces, _in_progress: in_progress })),
+            None => self._in_progress = Some(in_progress),
+        }
     }
 }
 
@@ -206,8 +214,15 @@ mod tests {
     use crate::config::node_fields::{EdgeFields, NodeFields};
     use crate::config::sampling_policy::SamplingPolicy;
     use crate::part::requests::LookUpBy;
+    use crate::payload::PieceSource;
+    use crate::rpc::frame_writer::FrameWriter;
+    use crate::rpc::served::Served;
     use crate::rpc::server_requests::{SeedLengths, WireSampler};
+    use bytes::BytesMut;
     use edgecut_graph::{EdgeTypeId, Fanout, NodeTypeId, SeedEdgeSet, Split};
+    use std::io;
+    use std::sync::Arc;
+    use std::task::{Context, Poll};
 
     /// Returns a request of each method, in the order of their numbers on the wire.
     fn one_of_each() -> [Request; 15] {
@@ -278,5 +293,41 @@ mod tests {
             assert_eq!(request.take_payload().len(), expected);
             assert_eq!(request.payload_bytes(), 0);
         }
+    }
+
+    /// The number of pieces of three bytes that are left.
+    struct Pieces(usize);
+
+    impl PieceSource for Pieces {
+        fn bytes_left(&self) -> usize {
+            3 * self.0
+        }
+
+        fn poll_piece(&mut self, _: &mut Context<'_>, _: &mut BytesMut) -> Poll<io::Result<Bytes>> {
+            self.0 -= 1;
+            Poll::Ready(Ok(Bytes::from_static(&[7; 3])))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_in_progress_until_its_reply_is_made() {
+        let served = Arc::new(Served::default());
+        for num_pieces in [0, 1, 2] {
+            let payload = Payload { bytes: Bytes::from_static(&[1; 8]), pieces: Some(Box::new(Pieces(num_pieces))) };
+            let mut reply = ArrayReply::new(payload);
+            reply.count_in_progress(served.request(0));
+            let mut answer = Answer { method: Method::Fetch, result: Ok(reply) };
+            let mut writer = FrameWriter::default();
+            writer.push(Bytes::from_static(&[2; 16]), answer.take_payload());
+            drop(answer);
+            assert_eq!(served.count().in_progress, u64::from(num_pieces > 0));
+            std::future::poll_fn(|cx| writer.poll_drain(&mut tokio::io::sink(), cx, 0)).await.expect("a sink");
+            assert_eq!(served.count().in_progress, 0);
+        }
+        let mut reply = ArrayReply::new(Bytes::new());
+        reply.count_in_progress(served.request(0));
+        assert_eq!(served.count().in_progress, 1);
+        drop(reply);
+        assert_eq!(served.count().in_progress, 0);
     }
 }

@@ -1,7 +1,11 @@
 //! The state of a service: counters of its requests, and whether it ends.
 
+use crate::payload::PieceSource;
+use bytes::{Bytes, BytesMut};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
 /// Totals and current numbers, shared by all connections.
 #[derive(Debug, Default)]
@@ -97,5 +101,21 @@ impl Current {
 impl Drop for Current {
     fn drop(&mut self) {
         (self.counter)(&self.served).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The pieces of a reply. Its request is in progress until the last one is made.
+pub(crate) struct CountedPieces {
+    pub(crate) pieces: Box<dyn PieceSource>,
+    pub(crate) _in_progress: Current,
+}
+
+impl PieceSource for CountedPieces {
+    fn bytes_left(&self) -> usize {
+        self.pieces.bytes_left()
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>, memory: &mut BytesMut) -> Poll<io::Result<Bytes>> {
+        self.pieces.poll_piece(cx, memory)
     }
 }

@@ -185,7 +185,7 @@ impl Serve for ServedConnection {
         match &mut result {
             Ok(reply) => {
                 served.answered(reply.data.len(), method == Method::Sample);
-                reply._in_progress = Some(in_progress);
+                reply.count_in_progress(in_progress);
             }
             Err(_) => served.refused(),
         }
