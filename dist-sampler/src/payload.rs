@@ -42,8 +42,8 @@ pub(crate) trait PieceSource: Send {
     /// Returns the number of bytes that are left.
     fn bytes_left(&self) -> usize;
 
-    /// Makes the next bytes, at least one and about [`PIECE_BYTES`]. `memory` may be used for them: it is free again once
-    /// they are sent.
+    /// Makes the next bytes, at least one and at most about [`PIECE_BYTES`]. `memory` may be used for them: it is free
+    /// again once they are sent.
     ///
     /// # Errors
     /// Bytes that cannot be made. The connection ends, since the payload's size is already sent.

@@ -5,7 +5,7 @@ use crate::config::node_fields::NodeFields;
 use crate::part::local_part::LocalPart;
 use crate::part::requests::{FetchRequest, Refusal};
 use crate::payload::{PIECE_BYTES, Payload, PieceSource};
-use crate::workers::{ON_POOL, Workers};
+use crate::workers::{LINE_BYTES, ON_POOL, Workers};
 use bytes::{Bytes, BytesMut};
 use edgecut_graph::NodeTypeId;
 use futures::FutureExt;
@@ -54,9 +54,10 @@ impl FeaturePieces {
         Ok(Payload { bytes: bytes.into(), pieces: Some(Box::new(pieces)) })
     }
 
-    /// Returns the bytes of `rows` that tell the rows of the next piece. Their features are about [`PIECE_BYTES`].
+    /// Returns the bytes of `rows` that tell the rows of the next piece. Their features are about [`PIECE_BYTES`], or
+    /// fewer if rows are narrow: each row takes a cache line, and may be in a page that is not in memory anymore.
     fn next_len(&self) -> usize {
-        let num_rows = (PIECE_BYTES / self.row_bytes.max(1)).max(1);
+        let num_rows = (PIECE_BYTES / self.row_bytes.max(LINE_BYTES)).max(1);
         self.rows.len().min(num_rows * size_of::<u32>())
     }
 
@@ -168,7 +169,7 @@ mod tests {
                 assert_eq!(answer.len(), expected.len());
                 let (bytes, count) = all(answer).await;
                 assert!(bytes == expected, "{wanted:?}, {is_quick}");
-                assert_eq!(count, (rows.len() * DIM * size_of::<f32>()).div_ceil(PIECE_BYTES));
+                assert_eq!(count, rows.len().div_ceil(PIECE_BYTES / LINE_BYTES));
             }
             let refused = FeaturePieces::answer(&part, workers.clone(), &request, 1000);
             assert!(matches!(refused, Err(Refusal::TooLarge)));
