@@ -40,8 +40,12 @@ impl GatheredRows {
     pub const ELSEWHERE: u32 = u32::MAX;
 
     /// Creates an unfilled matrix of `num_rows` rows of `dim` features.
+    ///
+    /// # Panics
+    /// If memory cannot address as many values.
     pub fn new(num_rows: usize, dim: usize) -> Self {
-        let values = Box::into_raw(Box::<[f32]>::new_uninit_slice(num_rows * dim));
+        // A product that wraps around would make rows share memory.
+        let values = Box::into_raw(Box::<[f32]>::new_uninit_slice(num_rows.saturating_mul(dim)));
         // SAFETY: the pointer is from a box, and `UnsafeCell` has the representation of what it holds.
         let values = unsafe { Box::from_raw(values as *mut [UnsafeCell<MaybeUninit<f32>>]) };
         let num_words = num_rows.div_ceil(ROWS_PER_WORD);
@@ -256,6 +260,13 @@ mod tests {
         rows.gather(&features, &[1, GatheredRows::ELSEWHERE]);
         rows.finish();
     }
+
+    #[test]
+    #[should_panic(expected = "capacity overflow")]
+    fn a_matrix_beyond_memory_is_not_created() {
+        GatheredRows::new(1 << 32, 1 << 32);
+    }
+
     #[test]
     #[should_panic(expected = "written twice")]
     fn a_row_is_written_once() {
