@@ -151,7 +151,7 @@ fn a_killed_rank_0_is_named_by_all_others() {
 #[test]
 fn a_process_that_hangs_is_named_by_its_missing_heartbeat() {
     let errors = end_child(1, 3, 1_000, Signal::STOP, TIMEOUT_MS);
-    assert_all_name(&errors, 1, "no sign of life for 4 s");
+    assert_all_name(&errors, 1, "no sign of life for ");
 }
 
 #[test]

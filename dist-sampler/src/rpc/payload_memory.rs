@@ -39,9 +39,9 @@ impl PayloadMemory {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
     }
 
-    /// Returns the payload. The last owner returns the memory.
+    /// Returns the payload, which is aligned even if it is empty. The last owner returns the memory.
     pub(crate) fn into_bytes(self) -> Bytes {
-        if self.len == 0 { Bytes::new() } else { Bytes::from_owner(self) }
+        Bytes::from_owner(self)
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
             memory.bytes_mut().fill(7);
             let payload = memory.into_bytes();
             assert_eq!(payload, vec![7; len]);
-            assert!(payload.is_empty() || payload.as_ptr().addr().is_multiple_of(align_of::<u64>()));
+            assert!(payload.as_ptr().addr().is_multiple_of(align_of::<u64>()));
         }
         drop(PayloadMemory::new(2 * MAX_ALL_KEPT_BYTES));
         drop([(); 40].map(|()| PayloadMemory::new(1 << 20)));
