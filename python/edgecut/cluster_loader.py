@@ -85,7 +85,7 @@ class ClusterLoader(Loader):
     ``edge_attr``         float32 [E, D]   features of edges
     ``edge_weight``       float32 [E]      weights of edges
     ``edge_time``         int64 [E]        times of edges
-    ``e_id``              int64 [E]        positions in ``edge_index``, if that is given
+    ``e_id``              int64 [E]        positions in ``edge_index``, if that is given, or those that the parts store
     ===================== ================ ==============================================================
 
     A batch has those attributes that the graph has. ``y`` has the labels of all splits: select those to train on by

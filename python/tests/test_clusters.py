@@ -114,6 +114,15 @@ def test_edges_are_those_of_the_subgraph_of_pyg(dataset):
             assert torch.equal(batch.y[batch.train_mask], torch.from_numpy(arrays["y"])[batch.n_id[batch.n_id % 3 == 0]])
 
 
+def test_batches_have_the_positions_of_edges_that_parts_store(dataset, tmp_path):
+    arrays, path, _ = dataset
+    edgecut.partition(path, 3, tmp_path / "parts", edge_ids=True)
+    with edgecut.open(tmp_path / "parts") as store:
+        for batch in edgecut.ClusterLoader(store, output="numpy"):
+            ends = batch["n_id"][batch["edge_index"]]
+            assert ends.size > 0 and np.array_equal(arrays["edge_index"][:, batch["e_id"]], ends)
+
+
 RANKS = """
 import pickle, sys, numpy as np, edgecut
 edgecut.distributed.init()
