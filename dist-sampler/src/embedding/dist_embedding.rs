@@ -244,9 +244,9 @@ impl DistEmbedding {
         *self.pieces.get_mut() = 0;
     }
 
-    /// Averages the rows over the steps from now on, until they are restored or loaded: `average = decay * average + (1 - decay) *
-    /// value` after each step, from the values after the first step on, also for the rows without gradients. Every rank must call
-    /// this before the first step.
+    /// Averages the rows over the steps from now on: `average = decay * average + (1 - decay) * value` after each step, from the
+    /// values after the first step on, also for the rows without gradients. Rows that are restored or loaded start anew. Every
+    /// rank must call this before the first step.
     pub fn average(&mut self, decay: f64) {
         if let Some(shard) = &self.shard {
             shard.average(decay);
