@@ -281,7 +281,7 @@ mod tests {
         const NUM_ROWS: u32 = 5_000;
         for dim in [3, 300] {
             let values: Vec<f32> = (0..NUM_ROWS as usize * dim).map(|v| v as f32).collect();
-            let [features, ..] = in_all_types(&values, dim);
+            let features = Features::F32 { values: values.clone().into(), dim };
             let rows = GatheredRows::new(NUM_ROWS as usize, dim);
             std::thread::scope(|scope| {
                 for source in 0..3 {
