@@ -219,7 +219,7 @@ fn contributions_add_up_to_the_scores_of_predictions() {
         let expected: Vec<f32> = text.lines().skip(1).map(greatest).collect();
         assert_close(&scores(&rows), &expected, &format!("{kind:?}"));
         let has_embeddings = rows.iter().any(|row| row["feature"] == "embedding");
-        assert_eq!(has_embeddings, kind.contains(&"rgcn") || kind.contains(&"node=6"), "{kind:?}");
+        assert_eq!(has_embeddings, kind.contains(&"rgcn") || kind.contains(&"--node-embeddings"), "{kind:?}");
     }
 }
 
