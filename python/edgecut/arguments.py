@@ -175,8 +175,8 @@ def reverse_pairs(given: Any, edge_types: Sequence[Any]) -> list[tuple[int, int]
     pairs = []
     for pair in given.items() if isinstance(given, Mapping) else given:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(name, str) or _is_edge_type(name) for name in pair):
-            names = "each of them source, relation and destination, or a text"
-            raise ValueError(f"`reverse_types` has {_shown(pair)}: give pairs of edge types, {names}")
+            form = "each of them source, relation and destination, or a text"
+            raise ValueError(f"`reverse_types` has {_shown(pair)}: give pairs of edge types, {form}")
         names = [_named_edge_type(name, edge_types) for name in pair]
         for name in names:
             if name not in edge_types:

@@ -244,7 +244,7 @@ next(epoch)
 batches = loader._loader.epoch(0)
 socket = _edgecut.MasterSocket(False)
 settings = {"method": "random", "seed": 0, "to_undirected": False, "add_reverse_edges": False, "split": None,
-            "assignment": None, "overwrite": False}
+            "assignment": None, "edge_ids": False, "overwrite": False}
 of_sampler = {"num_neighbors": {"others": [2], "named": []}, "replace": False, "disjoint": False, "weighted": False,
               "time_attr": None, "temporal_strategy": "uniform", "sampler": "labor", "batch_dependency": 2}
 sampler = _edgecut.Sampler(graph, of_sampler)
