@@ -56,7 +56,7 @@ pub(crate) fn node_attribute<'py>(
     })
 }
 
-/// Returns the nodes of a split that this process takes its input nodes from, or else those of all processes, as ids in
+/// Returns the nodes of a split that this process takes its input nodes from, or else the nodes that all processes take them from, as ids in
 /// the dataset, ascending.
 #[pyfunction]
 pub(crate) fn split_nodes<'py>(

@@ -83,7 +83,7 @@ fn gathering(
 }
 
 /// Fetches the features of each batch's nodes, `concurrency` batches at the same time. The network threads start the
-/// fetches, as those of a loader, so that the calling thread wakes up once.
+/// fetches, as a loader's network threads do, so that the calling thread wakes up once.
 pub(crate) fn fetch_all(graph: &Arc<DistGraph>, batches: Vec<Vec<u32>>, concurrency: usize) -> anyhow::Result<()> {
     let fetching = graph.handle().spawn(fetch_each(graph.clone(), batches, concurrency));
     let values = graph.handle().block_on(fetching).context("the task that starts fetches ended early")??;

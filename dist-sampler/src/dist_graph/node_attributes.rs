@@ -187,8 +187,7 @@ impl DistGraph {
         let graph = self.clone();
         let gather = move || {
             let cached = graph.cached_table(node_type).map(|table| &table.rows);
-            let read = || draft.gather(graph.part(), &sources, cached, shape);
-            graph.part.watch_fetch(node_type, wanted, num_here, read);
+            graph.part.watch_fetch(node_type, wanted, num_here, || draft.gather(graph.part(), &sources, cached, shape));
             draft
         };
         // Rows that are not gathered here take a few bytes each.

@@ -174,7 +174,7 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
 }
 
 /// Applies the options of `source` to a dataset that was read elsewhere: [`DatasetSource::edge_ids`], `split_nodes`,
-/// `to_undirected`, `overlap`, `hold_out_edges` and `add_reverse_edges`, in this order. Adds warnings to those of `loaded`. Held-out edges are
+/// `to_undirected`, `overlap`, `hold_out_edges` and `add_reverse_edges`, in this order. Adds its warnings to `loaded`. Held-out edges are
 /// drawn by the `keys` of nodes.
 ///
 /// # Errors
