@@ -234,8 +234,9 @@ impl<B: GnnBackend> TensorBatch<B> {
             let which = if edges.encoded_width() > 0 { options.edge_blocks_with_features } else { options.edge_blocks };
             // Rows that the layer computes depend on its weights, so that all of them have gradients. Given rows have
             // gradients only if they encode times.
-            let has_gradients = which == EdgeBlocks::All || edges.time_dim > 0;
-            let of_edges = blocks.par_iter().flat_map_iter(|block| block.blocks_of_edges(which));
+            let has_gradients = which.have_gradients() || edges.time_dim > 0;
+            let of_edges =
+                blocks.par_iter().flat_map_iter(|block| block.blocks_of_edges(which, B::Kernels::FUSES_HEADS));
             of_edges.for_each(|block| B::Kernels::prepare_block(block, options.for_training && has_gradients, device));
         }
         let (mut inputs, mut embedded, mut degrees) = (Vec::new(), Vec::new(), Vec::new());

@@ -62,6 +62,12 @@ impl Aggregate {
         Self { block, reduce, append_self: false }
     }
 
+    /// Makes the aggregation that gives each edge of `block` the row of its source. Its backward pass sums rows of edges for
+    /// each source.
+    pub(super) fn sum_to_edges(block: &Block) -> Self {
+        Self::new(block.sources_to_edges().clone(), Reduce::Sum)
+    }
+
     /// Appends each destination's own row to its aggregated row, which doubles the columns of the output.
     ///
     /// # Panics

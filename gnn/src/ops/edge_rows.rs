@@ -27,8 +27,9 @@ pub(super) struct EdgeEnds {
 /// # use std::sync::Arc;
 /// use edgecut_gnn::ops::{BatchGraph, Block, EdgeBlocks};
 /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
-/// let counts = [EdgeBlocks::None, EdgeBlocks::ToDestinations, EdgeBlocks::All].map(|which| block.blocks_of_edges(which).len());
-/// assert_eq!(counts, [0, 1, 3]);
+/// let counts = [EdgeBlocks::None, EdgeBlocks::ToDestinations, EdgeBlocks::Attention, EdgeBlocks::All]
+///     .map(|which| block.blocks_of_edges(which, true).len());
+/// assert_eq!(counts, [0, 1, 2, 3]);
 /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,24 +39,37 @@ pub enum EdgeBlocks {
     None,
     /// The layer aggregates given rows of edges.
     ToDestinations,
+    /// The layer weighs rows of sources by [`edge_scores`](super::edge_scores()) of any form.
+    Attention,
     /// The layer computes rows of edges from rows of nodes.
     All,
 }
 
+impl EdgeBlocks {
+    /// Returns true if the rows of edges depend on the layer's weights, so that all of them have gradients.
+    pub fn have_gradients(self) -> bool {
+        matches!(self, Self::Attention | Self::All)
+    }
+}
+
 impl Block {
     /// Returns the blocks that operations with a row per edge read. Their edges must be prepared like this block's.
-    pub fn blocks_of_edges(&self, which: EdgeBlocks) -> Vec<&Self> {
+    /// `fuses_heads` is [`GnnKernels::FUSES_HEADS`](super::GnnKernels::FUSES_HEADS) of the backend.
+    pub fn blocks_of_edges(&self, which: EdgeBlocks, fuses_heads: bool) -> Vec<&Self> {
         match which {
             EdgeBlocks::None => Vec::new(),
             EdgeBlocks::ToDestinations => vec![self.edges_to_destinations()],
-            EdgeBlocks::All => {
+            EdgeBlocks::Attention if fuses_heads => {
+                vec![self.destinations_to_edges(), self.edges_to_destinations()]
+            }
+            EdgeBlocks::Attention | EdgeBlocks::All => {
                 vec![self.sources_to_edges(), self.destinations_to_edges(), self.edges_to_destinations()]
             }
         }
     }
 
     /// Returns the block in which each edge reads its source.
-    fn sources_to_edges(&self) -> &Self {
+    pub(super) fn sources_to_edges(&self) -> &Self {
         self.edge_ends()
             .sources_to_edges
             .get_or_init(|| whole(one_per_edge(self), self.indices().to_vec(), self.num_src()))

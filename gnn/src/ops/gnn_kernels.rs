@@ -8,13 +8,15 @@ use burn::tensor::ops::{ActivationOps, FloatTensor, IntTensor};
 use burn::tensor::{Tensor, TensorData, TensorMetadata};
 use edgecut_graph::{HopKernel, Part};
 
-use super::aggregate::Aggregate;
+use super::aggregate::{Aggregate, Reduce};
 use super::attention::{Attention, AttentionTensors, SavedAttention};
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};
 use super::block::Block;
 use super::cross_entropy::SavedCrossEntropy;
 use super::dropout::DropoutMask;
+use super::edge_rows::{dot_heads, gather_destinations, gather_sources, scale_heads, scatter_edges};
 use super::edge_weights::EdgeWeights;
+use super::gnn_backend::constant;
 use super::linear::{Linear, LinearGradients, SavedLinear};
 use super::precision::Precision;
 use super::row_statistics::RowStatistics;
@@ -33,6 +35,9 @@ pub(super) type HopsOnDevice = Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn
 pub trait GnnKernels: Backend {
     /// True if devices of this backend have their own memory, to which batches are copied.
     const HAS_OWN_MEMORY: bool = false;
+
+    /// True if scores of edges and weighted sums of sources make no row per edge, see [`GnnKernels::edge_scores`].
+    const FUSES_HEADS: bool = false;
 
     /// Returns whether `device` can compute with numbers of type `precision`. The CPU computes in `f32` instead of `f16`.
     fn supports(_precision: Precision, _device: &Self::Device) -> bool {
@@ -96,13 +101,13 @@ pub trait GnnKernels: Backend {
     /// Aggregates `[num_src, features]` into `[num_dst, output_width]`.
     fn aggregate_forward(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self>;
 
-    /// Aggregates by [`Reduce::Max`](super::Reduce::Max) and also returns the winning edge of each element, `[num_dst, features]`.
+    /// Aggregates by [`Reduce::Max`] and also returns the winning edge of each element, `[num_dst, features]`.
     ///
     /// The winning edge is `u32::MAX` for rows without edges. Only [`GnnKernels::aggregate_backward`] reads the edges.
     fn aggregate_forward_argmax(x: FloatTensor<Self>, aggregate: &Aggregate) -> (FloatTensor<Self>, IntTensor<Self>);
 
     /// Computes the gradient of the input, `[num_src, features]`, from the gradient of the output,
-    /// `[num_dst, output_width]`. `argmax` is given for [`Reduce::Max`](super::Reduce::Max) only.
+    /// `[num_dst, output_width]`. `argmax` is given for [`Reduce::Max`] only.
     fn aggregate_backward(
         grad: FloatTensor<Self>,
         argmax: Option<IntTensor<Self>>,
@@ -204,6 +209,33 @@ pub trait GnnKernels: Backend {
         grad: FloatTensor<Self>,
         attention: &Attention,
     ) -> AttentionTensors<Self>;
+
+    /// Computes the inner products of both ends of each edge by head, `[num_edges, heads]`, from rows of the destinations
+    /// and of the sources, `[num_dst, heads * channels]` and `[num_src, heads * channels]`.
+    fn edge_scores(
+        of_dst: FloatTensor<Self>,
+        of_src: FloatTensor<Self>,
+        heads: usize,
+        block: &Block,
+    ) -> FloatTensor<Self> {
+        let of_dst = gather_destinations::<Self>(constant(of_dst), block);
+        let of_src = gather_sources::<Self>(constant(of_src), block);
+        dot_heads(of_dst, of_src, heads).into_primitive().tensor()
+    }
+
+    /// Computes the sum of each destination's sources, `[num_dst, heads * channels]`, weighted by edge and head,
+    /// `[num_edges, heads]`.
+    fn weigh_sources(weights: FloatTensor<Self>, of_src: FloatTensor<Self>, block: &Block) -> FloatTensor<Self> {
+        let rows = scale_heads(gather_sources::<Self>(constant(of_src), block), constant(weights));
+        scatter_edges(rows, block, &Reduce::Sum).into_primitive().tensor()
+    }
+
+    /// Computes the sum of each source's destinations, `[num_src, heads * channels]`, as [`GnnKernels::weigh_sources`]
+    /// sums sources.
+    fn weigh_destinations(weights: FloatTensor<Self>, of_dst: FloatTensor<Self>, block: &Block) -> FloatTensor<Self> {
+        let rows = scale_heads(gather_destinations::<Self>(constant(of_dst), block), constant(weights));
+        Self::aggregate_backward(rows.into_primitive().tensor(), None, &Aggregate::sum_to_edges(block))
+    }
 
     /// Computes the sum of the rows' cross entropies with the number of correct rows, `[2]`, and the tensors that the
     /// backward pass needs. Callers ensure that `classes`, `[rows]`, are in range.

@@ -37,6 +37,8 @@ mod edge_rows;
 mod edge_weights;
 mod gnn_backend;
 mod gnn_kernels;
+mod head_kernels;
+mod head_products;
 mod host_values;
 mod linear;
 mod ndarray;
@@ -75,6 +77,7 @@ pub use edge_rows::{
 pub use edge_weights::EdgeWeights;
 pub use gnn_backend::{AutodiffGnnBackend, GnnBackend, constant};
 pub use gnn_kernels::GnnKernels;
+pub use head_products::{edge_scores, weigh_sources};
 pub use host_values::host_values;
 pub use linear::matmul;
 pub use linear::{Activation, Linear, linear};

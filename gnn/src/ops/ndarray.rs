@@ -12,10 +12,12 @@ use super::attention::{Attention, AttentionTensors, SavedAttention};
 use super::attention_kernels;
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};
 use super::batch_norm_kernels;
+use super::block::Block;
 use super::cross_entropy::{self, SavedCrossEntropy};
 use super::dense::{self, Shape};
 use super::dropout::DropoutMask;
 use super::gnn_kernels::GnnKernels;
+use super::head_kernels::{self, HeadRows};
 use super::linear::{Linear, LinearGradients, SavedLinear};
 use super::real::Real;
 use super::row_statistics::RowStatistics;
@@ -77,6 +79,8 @@ where
     NdArrayTensor: From<SharedArray<E>>,
     NdArrayTensor: From<SharedArray<I>>,
 {
+    const FUSES_HEADS: bool = true;
+
     fn aggregate_forward(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self> {
         let width = columns(&x);
         let shape = [aggregate.block().num_dst(), aggregate.output_width(width)];
@@ -260,6 +264,36 @@ where
             let gradients = attention_kernels::backward(values, &weights, &T::of(&grad), width, attention);
             let mut shapes = saved.inputs.iter().map(|input| input.shape().iter().copied().collect::<Vec<_>>());
             gradients.map(|gradient| tensor(gradient, shapes.next().expect("one gradient per input")))
+        })
+    }
+
+    fn edge_scores(
+        of_dst: FloatTensor<Self>,
+        of_src: FloatTensor<Self>,
+        heads: usize,
+        block: &Block,
+    ) -> FloatTensor<Self> {
+        let width = columns(&of_src);
+        with_type_of!(of_src, T => {
+            let rows = [T::of(&of_dst), T::of(&of_src)];
+            let [of_dst, of_src] = rows.each_ref().map(|values| HeadRows { values, width, heads });
+            tensor(head_kernels::edge_scores(of_dst, of_src, block), [block.num_edges(), heads])
+        })
+    }
+
+    fn weigh_sources(weights: FloatTensor<Self>, of_src: FloatTensor<Self>, block: &Block) -> FloatTensor<Self> {
+        let (heads, width) = (columns(&weights), columns(&of_src));
+        with_type_of!(of_src, T => {
+            let of_src = HeadRows { values: &T::of(&of_src), width, heads };
+            tensor(head_kernels::weigh_sources(&T::of(&weights), of_src, block), [block.num_dst(), width])
+        })
+    }
+
+    fn weigh_destinations(weights: FloatTensor<Self>, of_dst: FloatTensor<Self>, block: &Block) -> FloatTensor<Self> {
+        let (heads, width) = (columns(&weights), columns(&of_dst));
+        with_type_of!(of_dst, T => {
+            let of_dst = HeadRows { values: &T::of(&of_dst), width, heads };
+            tensor(head_kernels::weigh_destinations(&T::of(&weights), of_dst, block), [block.num_src(), width])
         })
     }
 

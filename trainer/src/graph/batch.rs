@@ -104,9 +104,9 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
             || B::Kernels::prepare_block(&block, options.for_training, device),
             || B::Kernels::prepare_block(segments.block(), options.for_training, device),
         );
-        for of_edges in block.blocks_of_edges(options.edge_blocks) {
+        for of_edges in block.blocks_of_edges(options.edge_blocks, B::Kernels::FUSES_HEADS) {
             // Given rows of edges have no gradients.
-            let has_gradients = options.edge_blocks == EdgeBlocks::All;
+            let has_gradients = options.edge_blocks.have_gradients();
             B::Kernels::prepare_block(of_edges, options.for_training && has_gradients, device);
         }
         if features.len() != num_nodes * feature_dim {

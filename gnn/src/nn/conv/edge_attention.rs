@@ -3,8 +3,8 @@
 use burn::tensor::{Tensor, TensorData};
 
 use crate::ops::{
-    AttentionWeights, Block, DropoutMask, GnnBackend, Reduce, edge_softmax, gather_destinations, masked, scale_heads,
-    scatter_edges,
+    AttentionWeights, Block, DropoutMask, GnnBackend, Reduce, dot_heads, edge_scores, edge_softmax,
+    gather_destinations, masked, scale_heads, scatter_edges, weigh_sources,
 };
 
 /// The number that sets the dropout mask of self edges apart from the mask of edges.
@@ -12,12 +12,47 @@ const OWN: u64 = u64::MAX;
 /// A score below all others, of which `exp` of the difference to another one is 0.
 const LOWEST: f32 = -1e30;
 
+/// A row for each edge: the row of its source, and a row of its own if edges have features.
+pub(super) struct EdgeRows<B: GnnBackend> {
+    /// `[num_src, heads * channels]`.
+    pub(super) of_sources: Tensor<B, 2>,
+    /// `[num_edges, heads * channels]`.
+    pub(super) of_edges: Option<Tensor<B, 2>>,
+}
+
+impl<B: GnnBackend> EdgeRows<B> {
+    /// Returns the inner products of the rows and the queries of the edges' destinations.
+    ///
+    /// # Shapes
+    /// - `queries`: `[num_dst, heads * channels]`
+    /// - output: `[num_edges, heads]`
+    pub(super) fn scores(self, queries: Tensor<B, 2>, heads: usize, block: &Block) -> Tensor<B, 2> {
+        let scores = edge_scores(queries.clone(), self.of_sources, heads, block);
+        match self.of_edges {
+            Some(rows) => scores + dot_heads(rows, gather_destinations(queries, block), heads),
+            None => scores,
+        }
+    }
+
+    /// Returns the sum of the rows of each destination's edges, weighted by edge and head.
+    ///
+    /// # Shapes
+    /// - `weights`: `[num_edges, heads]`
+    /// - output: `[num_dst, heads * channels]`
+    fn weighted_sum(self, weights: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
+        let sums = weigh_sources(weights.clone(), self.of_sources, block);
+        match self.of_edges {
+            Some(rows) => sums + scatter_edges(scale_heads(rows, weights), block, &Reduce::Sum),
+            None => sums,
+        }
+    }
+}
+
 /// The scores and messages of a layer's edges.
 pub(super) struct ScoredEdges<B: GnnBackend> {
     /// `[num_edges, heads]`.
     pub(super) scores: Tensor<B, 2>,
-    /// `[num_edges, heads * channels]`.
-    pub(super) messages: Tensor<B, 2>,
+    pub(super) messages: EdgeRows<B>,
     /// The edges from destinations to themselves, if there are any.
     pub(super) own: Option<OwnEdges<B>>,
 }
@@ -43,7 +78,7 @@ impl<B: GnnBackend> ScoredEdges<B> {
             None => (None, None),
         };
         let AttentionWeights { edges, own } = edge_softmax(scores, own_scores, block);
-        let sums = scatter_edges(scale_heads(messages, masked(edges, dropout)), block, &Reduce::Sum);
+        let sums = messages.weighted_sum(masked(edges, dropout), block);
         match (own, own_messages) {
             (Some(weights), Some(messages)) => sums + scale_heads(messages, masked(weights, dropout.for_type(OWN))),
             _ => sums,
@@ -56,8 +91,7 @@ pub(super) struct TypedEdges<'a, B: GnnBackend> {
     pub(super) block: &'a Block,
     /// `[num_edges, heads]`.
     pub(super) scores: Tensor<B, 2>,
-    /// `[num_edges, heads * channels]`.
-    pub(super) messages: Tensor<B, 2>,
+    pub(super) messages: EdgeRows<B>,
     /// The mask of the weights.
     pub(super) dropout: DropoutMask,
 }
@@ -84,8 +118,7 @@ pub(super) fn attend_to_types<B: GnnBackend>(edges: Vec<TypedEdges<'_, B>>) -> O
         let weights = (scores - gather_destinations(greatest.clone(), block)).exp();
         let of_type = scatter_edges(weights.clone(), block, &Reduce::Sum);
         total = Some(add(total, of_type));
-        let weighted = scale_heads(messages, masked(weights, dropout));
-        sums = Some(add(sums, scatter_edges(weighted, block, &Reduce::Sum)));
+        sums = Some(add(sums, messages.weighted_sum(masked(weights, dropout), block)));
     }
     // The weight of the greatest score is 1, so that totals are at least 1. A destination without edges has a sum of 0.
     let inverse = total?.clamp_min(0.5).recip();

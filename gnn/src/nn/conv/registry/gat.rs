@@ -7,7 +7,7 @@ use burn::tensor::activation::leaky_relu;
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
-use crate::nn::conv::edge_attention::{OwnEdges, ScoredEdges};
+use crate::nn::conv::edge_attention::{EdgeRows, OwnEdges, ScoredEdges};
 use crate::nn::conv::flags::{ConvFlag, FlagKind, FlagValues, ModelName, settings_of};
 use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeFeatureUse, HiddenActivation};
 use crate::nn::prefix;
@@ -238,7 +238,11 @@ impl<B: GnnBackend> Conv<B> for GatConv<B> {
             (Some(weight), x_dst) => {
                 let features = edges.features.expect("GatConv: the layer reads edge features");
                 let x_dst = x_dst.unwrap_or_else(|| prefix(x.clone(), block.num_dst()));
-                let of_edges = linear(features, weight.val(), None, self.product());
+                // In version 1 only the scores depend on the features.
+                let of_edges = match &self.attention_edge {
+                    Some(vector) => linear(features, score_weight(weight, vector), None, Activation::Identity),
+                    None => linear(features, weight.val(), None, self.product()),
+                };
                 let scored = self.score_edges(x, x_dst, of_edges, block);
                 self.finish(scored.attend(block, dropout))
             }
@@ -321,7 +325,8 @@ impl<B: GnnBackend> GatConv<B> {
     ///
     /// # Shapes
     /// - `x_src`, `x_dst`: those of [`GatConv::forward_between`]
-    /// - `of_edges`: `[num_edges, heads * out_channels]`, the features times their weights
+    /// - `of_edges`: the features times their weights, `[num_edges, heads * out_channels]`, or in version 1 their part of
+    ///   the scores, `[num_edges, heads]`
     fn score_edges(
         &self,
         x_src: Tensor<B, 2>,
@@ -329,21 +334,18 @@ impl<B: GnnBackend> GatConv<B> {
         of_edges: Tensor<B, 2>,
         block: &Block,
     ) -> ScoredEdges<B> {
-        let [_, heads, channels] = self.attention_src.dims();
         let [num_dst, _] = x_dst.dims();
         let slope = self.settings.negative_slope;
         let z = linear(x_src.clone(), self.weight_src.val(), self.bias_src.as_ref().map(Param::val), self.product());
-        let (of_src, of_dst, of_edges) = match self.settings.version {
+        let (of_src, of_dst) = match self.settings.version {
             AttentionVersion::V1 => {
-                let vector = self.attention_edge.as_ref().expect("version 1 has a vector for edges").val();
                 let of_src = linear(x_src, self.score_weight(true), None, Activation::Identity);
-                let of_dst = linear(x_dst, self.score_weight(false), None, Activation::Identity);
-                (of_src, of_dst, dot_heads(of_edges, vector.reshape([1, heads * channels]), heads))
+                (of_src, linear(x_dst, self.score_weight(false), None, Activation::Identity))
             }
             AttentionVersion::V2 => {
                 let weight = self.weight_dst.as_ref().unwrap_or(&self.weight_src).val();
                 let of_dst = linear(x_dst, weight, self.bias_dst.as_ref().map(Param::val), self.product());
-                (z.clone(), of_dst, of_edges)
+                (z.clone(), of_dst)
             }
         };
         let own = self.settings.self_edges.then(|| {
@@ -352,7 +354,8 @@ impl<B: GnnBackend> GatConv<B> {
             OwnEdges { scores: self.scores(leaky_relu(argument, slope)), messages: prefix(z.clone(), num_dst) }
         });
         let argument = gather_sources(of_src, block) + gather_destinations(of_dst, block) + of_edges;
-        ScoredEdges { scores: self.scores(leaky_relu(argument, slope)), messages: gather_sources(z, block), own }
+        let messages = EdgeRows { of_sources: z, of_edges: None };
+        ScoredEdges { scores: self.scores(leaky_relu(argument, slope)), messages, own }
     }
 
     /// Returns the scores, `[edges, heads]`, from the outputs of the LeakyReLU.
@@ -380,19 +383,13 @@ impl<B: GnnBackend> GatConv<B> {
             .with_dropout(dropout)
     }
 
-    /// Returns the matrix that maps features to scores, `[in, heads]`. It uses `a · (x W) = x (W a)`: the product with
-    /// `W a` has only `heads` columns.
+    /// Returns the matrix that maps the features of sources or destinations to scores.
     fn score_weight(&self, of_sources: bool) -> Tensor<B, 2> {
-        let (weight, vector) = if of_sources {
-            (&self.weight_src, &self.attention_src)
-        } else {
-            let weight = self.weight_dst.as_ref();
-            let vector = self.attention_dst.as_ref();
-            (weight.unwrap_or(&self.weight_src), vector.unwrap_or(&self.attention_src))
-        };
-        let [fan_in, _] = weight.dims();
-        let [_, heads, channels] = vector.dims();
-        (weight.val().reshape([fan_in, heads, channels]) * vector.val()).sum_dim(2).reshape([fan_in, heads])
+        if of_sources {
+            return score_weight(&self.weight_src, &self.attention_src);
+        }
+        let weight = self.weight_dst.as_ref().unwrap_or(&self.weight_src);
+        score_weight(weight, self.attention_dst.as_ref().unwrap_or(&self.attention_src))
     }
 
     /// Averages the heads unless they are concatenated, and adds the bias.
@@ -409,4 +406,12 @@ impl<B: GnnBackend> GatConv<B> {
             None => output,
         }
     }
+}
+
+/// Returns the matrix that maps features to scores, `[in, heads]`. It uses `a · (x W) = x (W a)`: the product with `W a`
+/// has only `heads` columns.
+fn score_weight<B: Backend>(weight: &Param<Tensor<B, 2>>, vector: &Param<Tensor<B, 3>>) -> Tensor<B, 2> {
+    let [fan_in, _] = weight.dims();
+    let [_, heads, channels] = vector.dims();
+    (weight.val().reshape([fan_in, heads, channels]) * vector.val()).sum_dim(2).reshape([fan_in, heads])
 }

@@ -7,7 +7,7 @@ use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::gat::{ATTENTION_FLAGS, check_heads};
-use crate::nn::conv::edge_attention::{TypedEdges, attend_to_types};
+use crate::nn::conv::edge_attention::{EdgeRows, TypedEdges, attend_to_types};
 use crate::nn::conv::flags::{ConvFlag, ModelName};
 use crate::nn::conv::hetero::HeteroShape;
 use crate::nn::conv::incoming::Incoming;
@@ -16,10 +16,7 @@ use crate::nn::conv::{ConvSettings, EdgeFeatureUse, LayerForm, LayerPass, TypedC
 use crate::nn::dense::Dense;
 use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{
-    Activation, EdgeBlocks, GnnBackend, Linear, Precision, dot_heads, gather_destinations, gather_sources, linear,
-    matmul,
-};
+use crate::ops::{Activation, EdgeBlocks, GnnBackend, Linear, Precision, linear, matmul};
 
 /// The settings of a [`HgtConv`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -42,7 +39,7 @@ impl ConvSettings for HgtSettings {
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
 
     fn edge_blocks(_reads_features: bool) -> EdgeBlocks {
-        EdgeBlocks::All
+        EdgeBlocks::Attention
     }
 
     fn check(&self, channels: usize) -> Result<(), String> {
@@ -176,7 +173,7 @@ impl<B: GnnBackend> HgtConv<B> {
         dense: &Option<Dense<B>>,
         relation: &Param<Tensor<B, 3>>,
         of_features: Option<&Param<Tensor<B, 2>>>,
-    ) -> Tensor<B, 2> {
+    ) -> EdgeRows<B> {
         let dense = dense.as_ref().expect("HgtConv: the node type of the sources is a source");
         let [heads, of_head, _] = relation.dims();
         let width = heads * of_head;
@@ -184,14 +181,12 @@ impl<B: GnnBackend> HgtConv<B> {
         let relation = block_diagonal(relation.val());
         let weight = matmul(dense.weight.val(), relation.clone());
         let bias = matmul(dense.bias.val().reshape([1, width]), relation).reshape([width]);
-        let rows = gather_sources(linear(edges.x.clone(), weight, Some(bias), self.product()), &edges.block);
-        match of_features {
-            Some(weight) => {
-                let features = edges.edges.features.clone().expect("HgtConv: the layer reads edge features");
-                rows + linear(features, weight.val(), None, self.product())
-            }
-            None => rows,
-        }
+        let of_sources = linear(edges.x.clone(), weight, Some(bias), self.product());
+        let of_edges = of_features.map(|weight| {
+            let features = edges.edges.features.clone().expect("HgtConv: the layer reads edge features");
+            linear(features, weight.val(), None, self.product())
+        });
+        EdgeRows { of_sources, of_edges }
     }
 
     /// Computes the scores and the values of the edges of one type.
@@ -203,9 +198,9 @@ impl<B: GnnBackend> HgtConv<B> {
         let of_values = self.edge_values[relation].as_ref();
         let keys = self.of_edges(edges, &self.keys[source], &self.key_relations[relation], of_keys);
         let messages = self.of_edges(edges, &self.values[source], &self.value_relations[relation], of_values);
-        let [_, width] = keys.dims();
+        let [_, width] = queries.dims();
         let scale = ((width / heads) as f64).sqrt().recip();
-        let scores = dot_heads(gather_destinations(queries.clone(), &edges.block), keys, heads);
+        let scores = keys.scores(queries.clone(), heads, &edges.block);
         let scores = scores * self.priors[relation].val().mul_scalar(scale).unsqueeze();
         let pass = LayerPass { edge_type: Some(relation as u64), ..pass };
         TypedEdges { block: &edges.block, scores, messages, dropout: pass.mask(self.settings.attention_dropout) }

@@ -6,15 +6,13 @@ use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::gat::{ATTENTION_FLAGS, check_heads};
-use crate::nn::conv::edge_attention::ScoredEdges;
+use crate::nn::conv::edge_attention::{EdgeRows, ScoredEdges};
 use crate::nn::conv::flags::{ConvFlag, FlagValues, ModelName};
 use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeFeatureUse, PygLayer};
 use crate::nn::dense::Dense;
 use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{
-    Activation, EdgeBlocks, GnnBackend, Linear, Precision, dot_heads, gather_destinations, gather_sources, linear,
-};
+use crate::ops::{Activation, EdgeBlocks, GnnBackend, Linear, Precision, linear};
 
 /// The settings of a [`TransformerConv`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -37,7 +35,7 @@ impl ConvSettings for TransformerSettings {
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
 
     fn edge_blocks(_reads_features: bool) -> EdgeBlocks {
-        EdgeBlocks::All
+        EdgeBlocks::Attention
     }
 
     fn check(&self, channels: usize) -> Result<(), String> {
@@ -135,18 +133,16 @@ impl<B: GnnBackend> Conv<B> for TransformerConv<B> {
         let Settings { heads, attention_dropout, precision } = self.settings;
         let x_dst = x_dst.unwrap_or_else(|| prefix(x.clone(), block.num_dst()));
         let query = self.query.forward(x_dst.clone(), Activation::Identity);
-        let mut keys = gather_sources(self.key.forward(x.clone(), Activation::Identity), block);
-        let mut messages = gather_sources(self.value.forward(x, Activation::Identity), block);
-        if let Some(weight) = &self.weight_edge {
+        let of_edges = self.weight_edge.as_ref().map(|weight| {
             let features = edges.features.expect("TransformerConv: the layer reads edge features");
-            let product = Linear { activation: Activation::Identity, precision };
-            let of_edges = linear(features, weight.val(), None, product);
-            keys = keys + of_edges.clone();
-            messages = messages + of_edges;
-        }
+            linear(features, weight.val(), None, Linear { activation: Activation::Identity, precision })
+        });
+        let keys = self.key.forward(x.clone(), Activation::Identity);
+        let keys = EdgeRows { of_sources: keys, of_edges: of_edges.clone() };
+        let messages = EdgeRows { of_sources: self.value.forward(x, Activation::Identity), of_edges };
         let [_, width] = query.dims();
         let scale = ((width / heads) as f64).sqrt().recip();
-        let scores = dot_heads(gather_destinations(query, block), keys, heads) * scale;
+        let scores = keys.scores(query, heads, block) * scale;
         let attended = ScoredEdges { scores, messages, own: None }.attend(block, pass.mask(attention_dropout));
         activation.apply(match &self.own {
             Some(own) => attended + own.forward(x_dst, Activation::Identity),
