@@ -1,11 +1,12 @@
 //! Verification of parts without the source graph.
 
+mod edge_ids;
+
 use crate::PartitionError;
 use edgecut_graph::part_writer::{self, EdgeSlice, MeasuredPart, PartMeasure, TransformsDigests};
 use edgecut_graph::{
-    BUILT_FEATURES_FILE, DiskPartId, EdgeId, EdgeLabels, EdgeTypeId, FEATURES_FILE, GraphError, META_FILE, Meta,
-    NodeTypeId, Overlaps, Part, Split, TRANSFORMS_FILE, count_distinct_labels, edge_dir, max_classes, node_dir,
-    part_dir,
+    BUILT_FEATURES_FILE, DiskPartId, EdgeLabels, EdgeTypeId, FEATURES_FILE, GraphError, META_FILE, Meta, NodeTypeId,
+    Overlaps, Part, Split, TRANSFORMS_FILE, count_distinct_labels, edge_dir, max_classes, node_dir, part_dir,
 };
 use serde::Serialize;
 use std::io::Read;
@@ -55,6 +56,9 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
         }
         let train = sums.add(part);
         measures.push(measure_part(part, train));
+    }
+    for e in (0..).map(EdgeTypeId).take(meta.edge_types.len()) {
+        edge_ids::check(dir, &parts, e)?;
     }
     sums.check(dir, &meta)?;
     if part_writer::report(&measures) != meta.report {
@@ -225,15 +229,6 @@ fn check_edges(folder: &Path, part: &Part, e: EdgeTypeId, times: Option<&[i64]>)
     let dir = folder.join(edge_dir(&part.meta().edge_types[e.index()]));
     if let Some((edge, column)) = edges.attributes.features.as_ref().and_then(|f| f.first_not_finite()) {
         return wrong(dir.join("features.npy"), format!("feature {column} of edge {edge} is NaN or infinite"));
-    }
-    if let Some(ids) = &edges.attributes.ids {
-        for edge in 0..ids.len() {
-            if let EdgeId::Text(text) = ids.get(edge)
-                && std::str::from_utf8(text).is_err()
-            {
-                return wrong(dir.join("id_bytes.npy"), format!("the id of edge {edge} is not UTF-8"));
-            }
-        }
     }
     if let (Some(found), Some(times)) = (&edges.src_times, times) {
         for (edge, (&found, &source)) in found.iter().zip(edges.csc.indices()).enumerate() {

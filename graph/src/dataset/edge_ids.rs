@@ -226,7 +226,7 @@ impl EdgeIdKind {
 impl EdgeId<'_> {
     /// Returns a number by which ids of one kind are compared. Different texts have the same one with a probability of
     /// 2^-128.
-    pub(crate) fn key(self) -> u128 {
+    pub fn key(self) -> u128 {
         match self {
             Self::Number(number) => number as u128,
             Self::Text(text) => xxhash_rust::xxh3::xxh3_128(text),

@@ -1,8 +1,9 @@
 //! `--edge-ids`: edges keep their positions in the dataset, in parts, in reverse types and in updates.
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
+use crate::corruption::edit_meta;
 use crate::table_files::{Folder, contents};
-use edgecut_graph::{DiskPartId, EdgeIds, EdgeTypeId, Meta, Part, write_npy};
+use edgecut_graph::{DiskPartId, EdgeIds, EdgeTypeId, Meta, Part, checksum, write_npy};
 use edgecut_testing::{assert_has, succeeded};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,6 +92,15 @@ fn stored(folder: &Folder, out: &str, edge_type: u16) -> Vec<(Ends, i64)> {
     found
 }
 
+/// Returns the ids of the edges of the only part, in their order.
+fn stored_ids(folder: &Folder) -> Vec<i64> {
+    let part = Part::open(&folder.path("parts"), DiskPartId(0), true).unwrap();
+    let Some(EdgeIds::Numbers(ids)) = &part.edges(EdgeTypeId(0)).attributes.ids else {
+        panic!("edges without numbers")
+    };
+    ids.to_vec()
+}
+
 #[test]
 fn edges_have_their_positions_in_any_number_of_parts() {
     let folder = homogeneous();
@@ -168,6 +178,28 @@ fn an_update_removes_edges_and_refuses_to_add_any() {
     assert_eq!(kept.len(), NUM_EDGES - 2);
     assert_eq!(stored(&folder, "updated", 0), kept);
     assert!(Meta::read(&folder.path("updated")).unwrap().provenance.edge_ids);
+}
+
+/// The order of edges in parts is sorted by ends, so only the check of all ids finds a position of another edge.
+#[test]
+fn parts_with_a_negative_or_repeated_position_are_not_valid() {
+    for (position, why) in [(-1, "is -1, but it is a position"), (7, "has the id 7, which another edge has as well")] {
+        let folder = homogeneous();
+        partition(&folder, "parts", "1", &[]);
+        let file = "part_0/edges/node__to__node/ids.npy";
+        let path = folder.path("parts").join(file);
+        let mut ids = stored_ids(&folder);
+        let changed = ids.iter().position(|&id| id == 9).unwrap();
+        ids[changed] = position;
+        write_npy(&path, &[NUM_EDGES], &ids).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        edit_meta(&folder.path("parts"), |meta| {
+            meta["files"][file] = json!({"bytes": bytes.len(), "xxh3": checksum(&bytes)});
+        });
+        let output = program().arg("verify").arg(folder.path("parts")).output().unwrap();
+        assert!(!output.status.success());
+        assert_has(String::from_utf8(output.stderr).unwrap(), &["ids.npy", why]);
+    }
 }
 
 #[test]
