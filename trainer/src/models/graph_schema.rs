@@ -158,9 +158,14 @@ impl GraphSchema {
     /// # Errors
     /// [`ModelError::Schema`] for a node type that does not exist, is named twice, or has no features to add an embedding to.
     pub fn with_embeddings(mut self, embeddings: &[NodeEmbedding], hidden_channels: usize) -> Result<Self, ModelError> {
-        for (at, embedding) in embeddings.iter().enumerate() {
+        let mut found: Vec<NodeEmbedding> = Vec::with_capacity(embeddings.len());
+        for embedding in embeddings {
+            let of_type = embedding.among(|name| self.node_types.iter().any(|nodes| nodes.name == name));
+            found.push(of_type.map_err(|what| ModelError::Schema { what })?);
+        }
+        for (at, embedding) in found.iter().enumerate() {
             let name = &embedding.node_type;
-            if embeddings[..at].iter().any(|before| before.node_type == *name) {
+            if found[..at].iter().any(|before| before.node_type == *name) {
                 return Err(ModelError::Schema { what: format!("`node_embeddings` names node type {name} twice") });
             }
             let all = self.node_types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>();
