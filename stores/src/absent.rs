@@ -91,6 +91,7 @@ uncallable! {
     has(self, name: &str) -> bool;
     is_folder(self) -> bool;
     state(self) -> String;
+    state_of(self, is_counted: impl Fn(&str) -> bool) -> String;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -81,8 +81,13 @@ impl Snapshot {
 
     /// Returns a name that another state of the same URL does not have.
     pub fn state(&self) -> String {
+        self.state_of(|_| true)
+    }
+
+    /// Like [`state`](Self::state), of the objects whose names `is_counted` accepts.
+    pub fn state_of(&self, is_counted: impl Fn(&str) -> bool) -> String {
         let mut text = String::new();
-        for (name, object) in &self.objects {
+        for (name, object) in self.objects.iter().filter(|(name, _)| is_counted(name)) {
             let version = object.e_tag.clone().unwrap_or_else(|| object.last_modified.to_string());
             text += &format!("{name}\n{}\n{version}\n", object.size);
         }

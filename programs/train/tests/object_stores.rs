@@ -132,19 +132,28 @@ fn a_sweep_continues_on_the_same_objects_only() {
     let folder = Folder::new();
     let out = folder.text("runs");
     let parts_url = url("parts");
-    let model_url = url("models/m.safetensors");
+    // Outputs of runs beside the parts are no data.
+    let model_url = url("parts/models/m.safetensors");
     let mut words = vec!["sweep", "--out", &out, "--set", "seed=0 1", "--", "node", "--dataset-root-dir", &parts_url];
     words.extend("--num-epochs 1 --num-neighbors 5,3 --hidden-channels 16".split(' '));
     words.extend(["--save-model", &model_url]);
     let cache = folder.join("cache");
     succeeded(run(&mut train(&server, &cache, &words)));
-    assert!(server.get("models/m-run-2.safetensors").is_some());
+    assert!(server.get("parts/models/m-run-2.safetensors").is_some());
     let said = stderr(&succeeded(run(&mut train(&server, &cache, &words))));
     assert_eq!(said.matches(": kept, validation").count(), 2, "{said}");
     let meta = server.get("parts/META.json").expect("META.json");
     server.put("parts/META.json", &[&meta[..], b"\n"].concat());
     let error = error_of(&run(&mut train(&server, &cache, &words)));
     assert!(error.contains("holds metrics of an earlier run"), "{error}");
+    // A store that cannot be read tells nothing of the data.
+    let unread = folder.text("unread");
+    words[2] = &unread;
+    let at = words.iter().position(|word| *word == parts_url).expect("the parts");
+    words[at] = "s3://nowhere/parts";
+    let error = error_of(&run(&mut train(&server, &cache, &words)));
+    assert!(error.contains("compare the data of the sweep: ") && error.contains("no bucket nowhere"), "{error}");
+    assert!(!folder.join("unread").exists());
 }
 
 /// The local folders of jobs on two machines do not tell of each other.

@@ -146,7 +146,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     let mut record = None;
     if let Some(dir) = &args.out {
         let words: Vec<Vec<OsString>> = flags.iter().map(|flags| words_of(args, flags)).collect();
-        let mut of_sweep = SweepRecord::new(dir, &words);
+        let mut of_sweep = SweepRecord::new(dir, &words)?;
         let continues = !args.overwrite && of_sweep.is_in_folder();
         // Runs of another sweep would be reported with the runs of this one, also in the place of a run that fails.
         let old = reserve(dir, "metrics", |name| !continues && is_own_file(name), args.overwrite, true)?;
@@ -163,14 +163,17 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     let mut runs = Vec::with_capacity(num_runs);
     for (run_number, flags) in (1..).zip(flags) {
         let done = record.as_ref().and_then(|record| record.done(run_number));
-        let kept = done.and_then(|done| completed(args, task, run_number, &flags, done));
+        let kept = match done {
+            Some(done) => completed(args, task, run_number, &flags, done)?,
+            None => None,
+        };
         let is_kept = kept.is_some();
         let run = match kept {
             Some(run) => run,
             None => train(args, task, &launcher, run_number, flags)?,
         };
         if let (Some(record), Some(result), false) = (&mut record, &run.result, is_kept) {
-            let model = run.model.as_deref().map(content_of);
+            let model = run.model.as_deref().map(content_of).transpose()?;
             record.add(run_number, DoneRun { result: result.clone(), seconds: run.seconds, model })?;
         }
         let outcome = match &run.error {
@@ -266,29 +269,32 @@ fn train(
 
 /// Returns a run that an earlier start of the sweep has completed; `None` if its metrics or its model are gone, or if another
 /// run has replaced its model.
+///
+/// # Errors
+/// A model that cannot be read, and is there.
 fn completed(
     args: &SweepArgs,
     task: &TaskEntry,
     number: usize,
     flags: &[(String, String)],
     done: &DoneRun,
-) -> Option<Run> {
+) -> anyhow::Result<Option<Run>> {
     let metrics = args.out.as_ref().map(|dir| dir.join(metrics_file(number)));
     let outputs = RunOutputs::new(&words_of(args, flags), number, metrics.clone());
     if metrics.is_some_and(|file| !file.exists()) {
-        return None;
+        return Ok(None);
     }
     // A model may be an object in a store. One that is gone has no content.
-    let model = outputs.model.as_deref().map(content_of);
+    let model = outputs.model.as_deref().map(content_of).transpose()?;
     if model.as_deref() == Some("") || (done.model.is_some() && done.model != model) {
-        return None;
+        return Ok(None);
     }
-    let scores = (task.scores_of)(&done.result)?.ok()?;
+    let Some(Ok(scores)) = (task.scores_of)(&done.result) else { return Ok(None) };
     let mut run = Run::new(number, flags.to_vec(), done.seconds);
     run.scores = Some(scores);
     run.result = Some(done.result.clone());
     run.model = outputs.model;
-    Some(run)
+    Ok(Some(run))
 }
 
 /// Returns the scores that a run has printed and the text of its result, or its error.

@@ -51,13 +51,16 @@ pub(super) struct DoneRun {
 
 impl SweepRecord {
     /// Describes a sweep, whose runs have these words.
-    pub(super) fn new(dir: &Path, runs: &[Vec<OsString>]) -> Self {
+    ///
+    /// # Errors
+    /// Data of a run that cannot be read, and is there.
+    pub(super) fn new(dir: &Path, runs: &[Vec<OsString>]) -> anyhow::Result<Self> {
         let mut recorded = Vec::with_capacity(runs.len());
         let mut inputs = Inputs::default();
         for words in runs {
-            recorded.push(RecordedRun { settings: inputs.settings_of(words), done: None });
+            recorded.push(RecordedRun { settings: inputs.settings_of(words)?, done: None });
         }
-        Self { path: dir.join(RECORD_FILE), runs: recorded, reads_servers: inputs.reads_servers }
+        Ok(Self { path: dir.join(RECORD_FILE), runs: recorded, reads_servers: inputs.reads_servers })
     }
 
     /// Returns true if a run reads the data of servers, which a record does not compare.
@@ -112,29 +115,39 @@ struct Inputs {
 impl Inputs {
     /// Returns the checksum of the words of a run, of the flags that they and `--config` set, of the files that it reads, and
     /// of the version of the program.
-    fn settings_of(&mut self, words: &[OsString]) -> String {
+    ///
+    /// # Errors
+    /// A file or an object that cannot be read, and is there.
+    fn settings_of(&mut self, words: &[OsString]) -> anyhow::Result<String> {
         let mut text = format!("{words:?} {}", version());
         if let Ok(task) = task_of(words) {
             // An object has its names in alphabetical order.
             text += &serde_json::to_value(&task).unwrap_or_default().to_string();
             self.reads_servers |= task.args().reads_servers();
             for path in task.args().inputs() {
-                text.push_str(self.contents.entry(path).or_insert_with_key(|path| content_of(path)));
+                if !self.contents.contains_key(&path) {
+                    self.contents.insert(path.clone(), content_of(&path)?);
+                }
+                text.push_str(&self.contents[&path]);
             }
         }
-        checksum(text.as_bytes())
+        Ok(checksum(text.as_bytes()))
     }
 }
 
 /// Returns the checksum of a file, or of the data in a folder: of the description of parts, which has the checksums of all
-/// files, or of the names and contents of all files of data. For a URL it is the state of the objects. It is empty for what cannot be
-/// read.
-pub(super) fn content_of(path: &Path) -> String {
+/// files, or of the names and contents of all files of data. For a URL it is the state of these objects. It is empty for what does
+/// not exist.
+///
+/// # Errors
+/// A file or an object that cannot be read, such as one in a store that does not answer: its content could be any.
+pub(super) fn content_of(path: &Path) -> anyhow::Result<String> {
     if let Some(url) = path.to_str().and_then(|text| StoreUrl::parse(text).ok()) {
-        return state_of(&url).unwrap_or_default();
+        return state_of(&url).context("compare the data of the sweep");
     }
     if !path.is_dir() {
-        return content_of_file(path).unwrap_or_default();
+        return content_of_file(path)
+            .with_context(|| format!("compare the data of the sweep: read {}", path.display()));
     }
     let meta = path.join(META_FILE);
     if meta.exists() {
@@ -145,20 +158,31 @@ pub(super) fn content_of(path: &Path) -> String {
     files.sort_unstable();
     let mut text = String::new();
     for file in files {
-        text += &format!("{} {}\n", file.display(), content_of(&file));
+        text += &format!("{} {}\n", file.display(), content_of(&file)?);
     }
-    checksum(text.as_bytes())
+    Ok(checksum(text.as_bytes()))
 }
 
-/// Returns the names, sizes and versions of the objects of a URL, as a checksum.
+/// Returns the names, sizes and versions of the objects of data that a URL names, as a checksum. It is empty if there are none.
 fn state_of(url: &StoreUrl) -> Result<String, StoreError> {
     let mut stores = Stores::new(None, |_| {})?;
-    Ok(stores.file_or_folder(url)?.state())
+    if let Some(folder) = stores.folder_if_any(url)? {
+        let has_parts = folder.has(META_FILE);
+        return Ok(folder.state_of(|name| if has_parts { name == META_FILE } else { is_data(Path::new(name)) }));
+    }
+    if !url.has_key() || !stores.has(url)? {
+        return Ok(String::new());
+    }
+    Ok(stores.file(url, &[])?.state())
 }
 
-/// Returns the checksum of the checksums of the pieces of a file.
+/// Returns the checksum of the checksums of the pieces of a file. It is empty for a file that does not exist.
 fn content_of_file(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(error) => return Err(error),
+    };
     let mut checksums = String::new();
     loop {
         let mut piece = Vec::new();
@@ -197,6 +221,23 @@ mod tests {
         std::fs::write(dir.join(name), text).expect("a file");
     }
 
+    fn content(path: &Path) -> String {
+        content_of(path).expect("a content")
+    }
+
+    fn settings(words: &[OsString]) -> String {
+        Inputs::default().settings_of(words).expect("settings")
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        let dir = tempfile::tempdir().expect("a folder");
+        write(dir.path(), "file", "");
+        // A path through a file is no absent file.
+        let error = content_of(&dir.path().join("file/model")).expect_err("no folder");
+        assert!(format!("{error:#}").contains("file/model: Not a directory"), "{error:#}");
+    }
+
     #[test]
     fn data_and_models_are_compared_by_their_contents() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -204,33 +245,33 @@ mod tests {
         std::fs::create_dir_all(data.join("nodes")).expect("a folder");
         write(&data, "nodes/x.npy", "one");
         write(&data, "y.csv.gz", "labels");
-        let first = content_of(&data);
+        let first = content(&data);
         // Outputs of runs are no data.
         write(&data, "model.safetensors", "a model");
         write(&data, "run-1.jsonl", "metrics");
-        assert_eq!(content_of(&data), first);
+        assert_eq!(content(&data), first);
         write(&data, "nodes/x.npy", "two");
-        let second = content_of(&data);
+        let second = content(&data);
         assert_ne!(second, first);
         write(&data, "nodes/x.npy", "one");
-        assert_eq!(content_of(&data), first);
+        assert_eq!(content(&data), first);
         write(&data, "z.npy", "more");
-        assert_ne!(content_of(&data), first);
+        assert_ne!(content(&data), first);
         // The description of parts has the checksums of their files.
         write(&data, META_FILE, "parts");
-        let parts = content_of(&data);
+        let parts = content(&data);
         write(&data, "z.npy", "other");
-        assert_eq!(content_of(&data), parts);
-        assert_eq!(content_of(&data.join("absent")), "");
+        assert_eq!(content(&data), parts);
+        assert_eq!(content(&data.join("absent")), "");
         let words: Vec<OsString> = ["node", "--dataset-root-dir"].map(OsString::from).into();
         let words = [words, vec![data.into_os_string()]].concat();
-        let settings = Inputs::default().settings_of(&words);
+        let before = settings(&words);
         write(&dir.path().join("data"), META_FILE, "other parts");
-        assert_ne!(Inputs::default().settings_of(&words), settings);
+        assert_ne!(settings(&words), before);
         let mut inputs = Inputs::default();
-        inputs.settings_of(&words);
+        inputs.settings_of(&words).expect("settings");
         assert!(!inputs.reads_servers);
-        inputs.settings_of(&["node", "--servers", "127.0.0.1:4000"].map(OsString::from));
+        inputs.settings_of(&["node", "--servers", "127.0.0.1:4000"].map(OsString::from)).expect("settings");
         assert!(inputs.reads_servers);
     }
 }
