@@ -1,6 +1,7 @@
 //! The decision of a classifier: the way from logits to classes and probabilities.
 
 use super::output_rows::class_of;
+use super::temperature::is_at_limit;
 use crate::loss::OutputKind;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +76,12 @@ impl Decision {
     /// Returns the number that logits are divided by.
     pub fn temperature(&self) -> f64 {
         self.temperature
+    }
+
+    /// Returns true if the temperature is the least or the greatest one that validation data can choose. A higher likelihood may be
+    /// beyond it, as for a model that separates all validation data.
+    pub fn has_limiting_temperature(&self) -> bool {
+        is_at_limit(self.temperature)
     }
 
     /// Returns the thresholds of divided logits, as in [`with_thresholds`](Self::with_thresholds).

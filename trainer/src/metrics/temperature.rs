@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 /// The greatest temperature. The least one is its inverse.
 const MOST: f64 = 100.0;
-/// The most steps of the search, which halves an interval at worst.
+/// The most steps of the search. At worst every second one halves the interval of logarithms, which takes 80 steps.
 const MAX_STEPS: usize = 100;
 /// The relative change that ends the search.
 const PRECISION: f64 = 1e-10;
@@ -69,7 +69,11 @@ pub(crate) fn fit_temperature(
     }
     let mut low = 1.0 / MOST;
     let mut high = MOST;
+    if over_all_ranks(low, rows, columns, targets, world)?.first >= 0.0 {
+        return Ok(MOST);
+    }
     let mut inverse = 1.0;
+    let mut last_change = f64::INFINITY;
     for _ in 0..MAX_STEPS {
         let Derivatives { first, second } = over_all_ranks(inverse, rows, columns, targets, world)?;
         if first == 0.0 {
@@ -81,14 +85,22 @@ pub(crate) fn fit_temperature(
             low = inverse;
         }
         let newton = inverse - first / second;
-        let next = if newton > low && newton < high { newton } else { (low * high).sqrt() };
+        // Small steps that do not become smaller would not end the search.
+        let is_fast = (newton - inverse).abs() <= last_change / 2.0;
+        let next = if newton > low && newton < high && is_fast { newton } else { (low * high).sqrt() };
         let change = (next - inverse).abs();
         inverse = next;
+        last_change = change;
         if change <= PRECISION * inverse {
             break;
         }
     }
     Ok(1.0 / inverse)
+}
+
+/// Returns true for the least and the greatest temperature, beyond which the likelihood may be higher.
+pub(super) fn is_at_limit(temperature: f64) -> bool {
+    temperature <= 1.0 / MOST || temperature >= MOST
 }
 
 fn over_all_ranks(
@@ -198,10 +210,28 @@ mod tests {
         }
     }
 
+    /// One wrong seed among many right ones with small logits, for which Newton's steps are small.
+    #[test]
+    fn temperatures_far_from_the_start_are_found() {
+        for num_right in [1_000, 100_000] {
+            let mut rows = [0.25_f32, -0.25].repeat(num_right);
+            rows.extend([0.25, -0.25]);
+            let mut labels = vec![0; num_right];
+            labels.push(1);
+            let [found] = fitted(1, &rows, 2, &labels)[..] else { panic!("one rank") };
+            // The probability of a right seed is the share of right ones.
+            let expected = 0.5 / (num_right as f64).ln();
+            assert!((found / expected - 1.0).abs() < 1e-8 && !is_at_limit(found), "{found}, expected {expected}");
+        }
+    }
+
     #[test]
     fn seeds_that_a_model_separates_have_the_lowest_temperature() {
         let found = fitted(2, &[1.0, -1.0, -1.0, 1.0], 2, &[0, 1])[0];
-        assert!((found * MOST - 1.0).abs() < 1e-3, "{found}");
+        assert!((found * MOST - 1.0).abs() < 1e-3 && is_at_limit(found), "{found}");
+        // A model that is wrong about all seeds.
+        let found = fitted(2, &[1.0, -1.0, -1.0, 1.0], 2, &[1, 0])[0];
+        assert!(found == MOST && is_at_limit(found), "{found}");
         assert_eq!(fitted(2, &[], 2, &[]), [1.0; 2]);
         // A seed with a NaN is left out.
         assert_eq!(fitted(1, &[f32::NAN, 0.0], 2, &[1]), [1.0]);

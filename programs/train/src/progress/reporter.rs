@@ -14,7 +14,7 @@ use crate::progress::named_values::NamedValues;
 use crate::progress::plan_table::ClusterPlan;
 use crate::progress::tensorboard::EventFile;
 use crate::report;
-use crate::run_page::{MetricName, decision_words, percent, positive_class_name};
+use crate::run_page::{MetricName, decision_words, note_of_limit, percent, positive_class_name};
 use crate::settings::effective_config::{config_text, write_config};
 use crate::settings::given_flags::GivenFlags;
 use anyhow::Context;
@@ -320,6 +320,9 @@ impl Reporter {
         }
         if !curves.is_empty() {
             self.line_of_classes("curves", json!({ "curves": curves }), classes)?;
+        }
+        if let Some(note) = result.decision.as_ref().and_then(note_of_limit) {
+            self.say(&note);
         }
         if !self.finish(result)? {
             return Ok(());

@@ -64,6 +64,21 @@ pub(crate) fn decision_words(decision: &Decision, positive: Option<&str>) -> Str
     texts.join(", ")
 }
 
+/// Returns a note about a temperature that is the least or the greatest one, at which probabilities are not calibrated.
+pub(crate) fn note_of_limit(decision: &Decision) -> Option<String> {
+    decision.has_limiting_temperature().then(|| {
+        let temperature = decision.temperature();
+        let [limit, cause] = if temperature < 1.0 {
+            ["least", "the model may separate all validation data"]
+        } else {
+            ["greatest", "the outputs may not tell the classes of the validation data"]
+        };
+        format!(
+            "note: the temperature {temperature} is the {limit} one of --calibrate, so that the probabilities are not calibrated: {cause}"
+        )
+    })
+}
+
 /// Returns a text with a capital letter at its start.
 pub(crate) fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
@@ -95,5 +110,10 @@ mod tests {
         let threshold = Decision::default().with_thresholds(vec![0.0]);
         assert_eq!(decision_words(&threshold, Some("a")), "threshold 0.5000 of a, temperature 1.0000");
         assert_eq!(decision_words(&threshold, None), "threshold 0.5000, temperature 1.0000");
+        for (temperature, words) in [(0.01, "0.01 is the least one"), (100.0, "100 is the greatest one")] {
+            let note = note_of_limit(&Decision::default().with_temperature(temperature)).expect("a note");
+            assert!(note.contains(words), "{note}");
+        }
+        assert_eq!(note_of_limit(&Decision::default()), None);
     }
 }

@@ -6,7 +6,7 @@ use crate::exit::UsageError;
 use crate::job::labels::GraphFlags;
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter};
-use crate::run_page::{MetricName, decision_words, positive_class_name};
+use crate::run_page::{MetricName, decision_words, note_of_limit, positive_class_name};
 use crate::saved_model::{Items, OpenModel, Predictor, SavedModel, positions};
 use crate::settings::model_settings::check_flags;
 use crate::tasks::node::{ForNodes, NODES, NodeTask, TargetOutputs};
@@ -432,6 +432,11 @@ impl EpochText<MultiScores> for MultiText {
 
 impl Outcome for MultiResult {
     fn report(&self, reporter: &mut Reporter, _classes: Option<&[String]>) -> anyhow::Result<()> {
+        for TargetResult { target, result, .. } in &self.targets {
+            if let Some(note) = result.decision.as_ref().and_then(note_of_limit) {
+                reporter.say(&format!("{target}: {note}"));
+            }
+        }
         if !reporter.finish(self)? {
             return Ok(());
         }
