@@ -2,7 +2,7 @@
 
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::{ModelError, ModelFileError, TrainError};
-use crate::fit::{Evaluation, Evaluator, FitConfig, Fitted, Observer, Task, fit};
+use crate::fit::{Evaluation, Evaluator, FitConfig, Fitted, Observer, Task, fit, freezes_embedding};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::model_file::{LoadableConfig, Loaded, ModelSettings, SavedEmbeddings, SavedTask, TaskKind, open_model};
 use crate::models::GraphSchema;
@@ -203,9 +203,12 @@ pub fn train_model<T: SeedTask, B: AutodiffGnnBackend>(
 ) -> Result<FittedOf<T, B::InnerBackend>, TrainError> {
     let model_config = T::model_config(data, config)?;
     T::check_training_data(data, world)?;
-    let averages = T::fit_config(config).ema.is_some();
     let embedded = match (data.graph(), model_config.network()) {
-        (Some(graph), Some(network)) => Some(EmbeddedNodes { averages, ..EmbeddedNodes::of(graph, network) }),
+        (Some(graph), Some(network)) => {
+            let FitConfig { ema, freeze, .. } = T::fit_config(config);
+            let embedded = EmbeddedNodes::of(graph, network);
+            Some(embedded.with_averages(|node_type| ema.is_some() && !freezes_embedding(freeze, node_type)))
+        }
         _ => None,
     };
     check_model_memory::<B>(model_config.num_parameters(), embedded, world)?;

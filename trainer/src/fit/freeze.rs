@@ -41,8 +41,13 @@ pub(super) fn freeze<B: AutodiffBackend, M: AutodiffModule<B>>(
         let what = "`freeze` selects all parameters of the model, so there is nothing to train: name fewer layers";
         return Err(TrainError::config(what));
     }
-    embeddings.freeze(|node_type| is_frozen(&format!("{EMBEDDINGS}.{node_type}")));
+    embeddings.freeze(|node_type| freezes_embedding(names, node_type));
     Ok(model.map(&mut Freeze { path: ModulePath::default(), is_frozen }))
+}
+
+/// Returns true if `names` selects the embeddings of a node type.
+pub(crate) fn freezes_embedding(names: &[String], node_type: &str) -> bool {
+    names.iter().any(|name| selects(name, &format!("{EMBEDDINGS}.{node_type}")))
 }
 
 struct Freeze<F> {
@@ -118,6 +123,18 @@ mod tests {
             let model = frozen(names).expect("layers of the model");
             assert_eq!(num_trained_parameters(&model), all - count, "{names:?}");
             assert_eq!(flatten_parameters(&model), flatten_parameters(&self::model()), "the values stay");
+        }
+    }
+
+    #[test]
+    fn embeddings_are_frozen_by_their_node_type_or_together() {
+        for (name, node_type, is_frozen) in [
+            ("embeddings", "user", true),
+            ("embeddings.user", "user", true),
+            ("embeddings.user", "users", false),
+            ("layers.0", "user", false),
+        ] {
+            assert_eq!(freezes_embedding(&[name.to_owned()], node_type), is_frozen, "{name} {node_type}");
         }
     }
 

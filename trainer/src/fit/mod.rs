@@ -34,6 +34,7 @@ pub(crate) use autodiff_turn::AutodiffTurn;
 pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};
 pub use fit_config::FitConfig;
 pub use fitted::Fitted;
+pub(crate) use freeze::freezes_embedding;
 pub use learning_rate::{LrSchedule, PlateauOn};
 pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;

@@ -57,10 +57,17 @@ fn grouped(number: u64) -> String {
 
 /// Returns the number of values in the embeddings of a graph's nodes.
 pub(crate) fn num_embedding_values(graph: &DistGraph, schema: &GraphSchema, dim: usize) -> u64 {
+    num_values_of(graph, schema, dim, |_| true)
+}
+
+/// Returns the number of values in the embeddings of the node types that `is_counted` accepts.
+fn num_values_of(graph: &DistGraph, schema: &GraphSchema, dim: usize, is_counted: impl Fn(&str) -> bool) -> u64 {
     let mut values = 0_u64;
     for (nodes, of_type) in graph.part().meta().node_types.iter().zip(&schema.node_types) {
-        let width = of_type.embedding_width(dim) as u64;
-        values = values.saturating_add((nodes.book.num_nodes() as u64).saturating_mul(width));
+        if is_counted(&nodes.name) {
+            let width = of_type.embedding_width(dim) as u64;
+            values = values.saturating_add((nodes.book.num_nodes() as u64).saturating_mul(width));
+        }
     }
     values
 }
@@ -92,14 +99,20 @@ pub(crate) struct EmbeddedNodes<'a> {
     pub(crate) graph: &'a DistGraph,
     pub(crate) schema: &'a GraphSchema,
     pub(crate) dim: usize,
-    /// True if the training averages embeddings.
-    pub(crate) averages: bool,
+    /// The number of values of which the training keeps averages.
+    pub(crate) num_averaged: u64,
 }
 
 impl<'a> EmbeddedNodes<'a> {
     /// Returns the nodes with embeddings of the graph that a network reads, without averages.
     pub(crate) fn of(graph: &'a DistGraph, network: &'a NetworkConfig) -> Self {
-        Self { graph, schema: &network.graph, dim: network.hidden_channels, averages: false }
+        Self { graph, schema: &network.graph, dim: network.hidden_channels, num_averaged: 0 }
+    }
+
+    /// Adds the averages of the embeddings of the node types that `is_averaged` accepts.
+    pub(crate) fn with_averages(self, is_averaged: impl Fn(&str) -> bool) -> Self {
+        let num_averaged = num_values_of(self.graph, self.schema, self.dim, is_averaged);
+        Self { num_averaged, ..self }
     }
 }
 
@@ -108,7 +121,7 @@ impl<'a> EmbeddedNodes<'a> {
 /// # Errors
 /// [`TrainError::Config`] with the number of values and both sizes.
 fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError> {
-    let EmbeddedNodes { graph, schema, dim, averages } = *embedded;
+    let EmbeddedNodes { graph, schema, dim, num_averaged } = *embedded;
     let values = num_embedding_values(graph, schema, dim);
     if values == 0 {
         return Ok(());
@@ -118,9 +131,9 @@ fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError
     let parts = u64::from(graph.part().meta().num_parts.max(1));
     let (sharers, _) = graph.replicas();
     let parts_of_node = (graph.cluster().local_world_size() / sharers.max(1)).max(1) as u64;
-    let of_part = values / parts;
+    let with_copies = values.saturating_mul(EMBEDDING_COPIES).saturating_add(num_averaged);
     let what = format!("the embeddings of nodes have {} values", grouped(values));
-    check(&what, of_part, EMBEDDING_COPIES + u64::from(averages), parts_of_node)
+    check(&what, with_copies / parts, 1, parts_of_node)
 }
 
 fn check(what: &str, values: u64, copies: u64, processes: u64) -> Result<(), TrainError> {
