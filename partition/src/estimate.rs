@@ -57,6 +57,8 @@ pub(crate) struct Sizes {
     pub(crate) is_ranked: bool,
     pub(crate) is_given: bool,
     pub(crate) is_generated: bool,
+    /// The bytes of features, labels, times, weights and ids that are generated.
+    pub(crate) generated_bytes: u64,
     /// The sizes of the tables that the graph is read from.
     pub(crate) tables: Option<TableSizes>,
 }
@@ -143,6 +145,7 @@ impl Sizes {
             is_ranked: options.hotness.is_some(),
             is_given,
             is_generated: false,
+            generated_bytes: 0,
             tables: None,
         }
     }
@@ -201,9 +204,12 @@ impl Sizes {
         semi_external::memory_bytes(n, self.num_edges, self.num_constraints, self.num_parts) + 8 * n
     }
 
-    /// Returns the bytes of the arrays that are copied from files of arrays.
+    /// Returns the bytes of the arrays that are copied from files of arrays, or generated.
     pub(crate) fn copied_bytes(&self) -> u64 {
-        if self.is_generated || self.tables.is_some() { 0 } else { self.value_bytes }
+        if self.is_generated {
+            return self.generated_bytes;
+        }
+        if self.tables.is_some() { 0 } else { self.value_bytes }
     }
 
     /// Returns the memory of a run whose arrays are in memory.

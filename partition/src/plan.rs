@@ -119,7 +119,9 @@ impl Plan {
     /// [`PartitionError::MemoryLimit`] if the limit is too small, also for the method that was chosen by the user.
     pub fn new(input: &PlanInput) -> Result<Self, PartitionError> {
         let PlanInput { shape, options, is_given, is_generated, .. } = *input;
-        let sizes = Sizes { is_generated, tables: tables_of(input), ..Sizes::new(shape, options, is_given) };
+        let generated_bytes = if is_generated { array_bytes(&stored_shape(input)) } else { 0 };
+        let sizes =
+            Sizes { is_generated, generated_bytes, tables: tables_of(input), ..Sizes::new(shape, options, is_given) };
         let mut method = options.method;
         let mut instead = None;
         let mut work_bytes = None;
@@ -169,15 +171,20 @@ impl Plan {
 /// Returns the sizes of tables, with the memory of the arrays that are in mapped files in other layouts.
 fn tables_of(input: &PlanInput) -> Option<TableSizes> {
     let TableBytes { ids, fits, input: files } = input.tables?;
-    let mut arrays = 0;
-    for nodes in &input.shape.node_types {
+    Some(TableSizes { ids, fits, input: files, arrays: array_bytes(input.shape) })
+}
+
+/// Returns the bytes of the arrays of nodes and of the attributes of edges.
+fn array_bytes(shape: &GraphShape) -> u64 {
+    let mut bytes = 0;
+    for nodes in &shape.node_types {
         let features = nodes.features.map_or(0, |(dim, dtype)| dtype.row_bytes(dim) as u64);
-        arrays += nodes.num_nodes * (features + node_bytes(nodes));
+        bytes += nodes.num_nodes * (features + node_bytes(nodes));
     }
-    for edges in &input.shape.edge_types {
-        arrays += edges.num_edges * attribute_bytes(edges);
+    for edges in &shape.edge_types {
+        bytes += edges.num_edges * attribute_bytes(edges);
     }
-    Some(TableSizes { ids, fits, input: files, arrays })
+    bytes
 }
 
 /// Returns the seconds of each phase.

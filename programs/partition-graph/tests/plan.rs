@@ -60,6 +60,26 @@ fn planned_memory_is_measured_memory_to_within_a_factor() {
 }
 
 #[test]
+fn the_arrays_of_a_generated_graph_are_planned() {
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path().join("parts");
+    let flags = ["--dataset", "fake", "--num-partitions", "2", "--method", "random", "--overwrite", "--output-dir"];
+    let flags = [&flags[..], &[out.to_str().unwrap(), "--avg-num-nodes", "250000", "--num-channels", "32"]].concat();
+    for more in [&[][..], &["--edge-ids"], &["--edge-ids", "--edge-attributes"]] {
+        compare(&[&flags[..], more].concat(), &[]);
+    }
+    let plans = [&["--plan"][..], &["--plan", "--edge-ids"]].map(|more| run(&[&flags[..], more].concat()));
+    let num_edges = plans[0]["num_edges"].as_u64().unwrap();
+    assert_eq!(planned_reading(&plans[1]) - planned_reading(&plans[0]), 8 * num_edges);
+    let limit = ["--plan", "--memory-limit", "1GiB"];
+    let scratch = [&[][..], &["--edge-ids"]].map(|more| {
+        let plan = run(&[&flags[..], &limit, more].concat());
+        plan["scratch_bytes"].as_u64().unwrap()
+    });
+    assert!(scratch[1] >= scratch[0] + 8 * num_edges, "{scratch:?}");
+}
+
+#[test]
 fn a_plan_reads_headers_only_and_writes_nothing() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
