@@ -11,6 +11,7 @@ mod parquet;
 mod ranges;
 mod scan;
 mod source;
+mod time_format;
 mod times;
 
 pub(crate) use self::parquet::ParquetRows;

@@ -4,6 +4,7 @@
 
 use super::cells::{cast_to, is_decimal, whole_numbers, whole_text};
 use super::missing::is_text;
+use super::time_format::TimeFormat;
 use super::{BadCell, Numbers};
 use crate::config_values::Object;
 use arrow_array::cast::AsArray;
@@ -11,11 +12,9 @@ use arrow_array::types::{Date32Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::parse::string_to_datetime;
 use arrow_schema::{DataType, TimeUnit as ArrowUnit};
-use chrono::format::{Fixed, Item, Numeric, Parsed, StrftimeItems, parse};
-use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use edgecut_graph::TimeUnit;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
 
 const NANOS_PER_DAY: i128 = 86_400 * 1_000_000_000;
 
@@ -62,14 +61,6 @@ impl Epoch {
     }
 }
 
-/// The form of times in texts, in the notation of `strftime`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub(crate) struct TimeFormat {
-    text: String,
-    items: Vec<Item<'static>>,
-}
-
 impl TimeForm {
     /// Reads the keys `format` and `epoch`.
     pub(crate) fn read(object: &Object) -> Result<Self, String> {
@@ -91,77 +82,6 @@ impl TimeForm {
             }
         };
         Ok(Self { format: None, epoch: Some(epoch) })
-    }
-}
-
-impl TryFrom<String> for TimeFormat {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::new(&text)
-    }
-}
-
-impl From<TimeFormat> for String {
-    fn from(format: TimeFormat) -> Self {
-        format.text
-    }
-}
-
-impl TimeFormat {
-    /// Parses a format.
-    ///
-    /// # Errors
-    /// Fails for a format with unknown parts, and for one that does not determine a date.
-    pub(crate) fn new(text: &str) -> Result<Self, String> {
-        let items = StrftimeItems::new(text).parse_to_owned();
-        let items = items.map_err(|_| format!("{text:?} is not a format of strftime, such as \"%d.%m.%Y %H:%M\""))?;
-        items.iter().try_for_each(check_part)?;
-        let format = Self { text: text.to_owned(), items };
-        // A time whose parts differ from each other, after which two digits are enough for a year.
-        let example = DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(1_612_411_506);
-        // The form %#z is for parsing only.
-        let writable = text.replace("%#z", "%z");
-        let mut shown = String::new();
-        let is_shown = write!(shown, "{}", example.format_with_items(StrftimeItems::new(&writable)));
-        if is_shown.is_err() || format.nanoseconds(&shown).is_err() {
-            return Err(format!(
-                "{text:?} does not determine a time: it needs a year, a month and a day, or %s. Hours need minutes"
-            ));
-        }
-        Ok(format)
-    }
-
-    /// Returns the nanoseconds since 1970 of a text. A text without a zone is in UTC, and one without a time of day is
-    /// midnight.
-    fn nanoseconds(&self, text: &str) -> Result<i128, String> {
-        let wrong = || format!("{text:?} is not a time of the format {:?}", self.text);
-        let mut parsed = Parsed::new();
-        parse(&mut parsed, text, self.items.iter()).map_err(|_| wrong())?;
-        let offset = parsed.offset().unwrap_or(0);
-        let has_time = parsed.hour_mod_12().is_some() || parsed.minute().is_some() || parsed.timestamp().is_some();
-        let local = if has_time {
-            parsed.to_naive_datetime_with_offset(offset).map_err(|_| wrong())?
-        } else {
-            parsed.to_naive_date().map_err(|_| wrong())?.and_time(NaiveTime::MIN)
-        };
-        Ok(nanoseconds_of(&local.and_utc()) - i128::from(offset) * 1_000_000_000)
-    }
-}
-
-/// Checks a part of a format.
-///
-/// # Errors
-/// Fails for a part that is read otherwise than its users mean: chrono ignores names of zones, and Python's `%f` is a fraction.
-fn check_part(part: &Item) -> Result<(), String> {
-    match part {
-        Item::Fixed(Fixed::TimezoneName) => Err("%Z is the name of a zone, which tells no offset from UTC: use %z for \
-                                                 offsets such as +0200, or the name itself, such as UTC, for times in UTC"
-            .into()),
-        Item::Numeric(Numeric::Nanosecond, _) => Err("%f counts nanoseconds: use %.f, without a point before it, for \
-                                                      fractions of a second, as in %H:%M:%S%.f"
-            .into()),
-        _ => Ok(()),
     }
 }
 
@@ -220,7 +140,7 @@ pub(crate) fn time_cells(array: &ArrayRef, form: &TimeForm) -> Result<TimeCells,
                     (Some(factor), _) => typed(i128::from(number) * i128::from(factor), &number.to_string()),
                     // Such as 20200131, which may be a float because other rows are missing.
                     (None, Some(format)) => {
-                        let text = number.to_string();
+                        let text = format.text_of(number);
                         format.nanoseconds(&text).and_then(|nanoseconds| typed(nanoseconds, &text))
                     }
                     (None, None) => Ok((number, TimeUnit::Integers)),
@@ -375,7 +295,8 @@ fn iso_8601(text: &str) -> Option<DateTime<Utc>> {
     if has_no_seconds { parsed(&format!("{}:00{}", &text[..16], &text[16..])) } else { parsed(text) }
 }
 
-fn nanoseconds_of(time: &DateTime<Utc>) -> i128 {
+/// Returns the nanoseconds since 1970 of a time.
+pub(super) fn nanoseconds_of(time: &DateTime<Utc>) -> i128 {
     i128::from(time.timestamp()) * 1_000_000_000 + i128::from(time.timestamp_subsec_nanos())
 }
 
