@@ -1,6 +1,7 @@
 //! Notes and warnings about data from which a model would learn little.
 
 use crate::table_files::{Folder, arrays, with};
+use edgecut_graph::Meta;
 use edgecut_testing::assert_has;
 use serde_json::{Value, json};
 
@@ -178,5 +179,24 @@ fn labels_minus_one_are_counted() {
         let expected = format!("warning: edges[0], column y: {expected}");
         assert_eq!(stderr.contains(&expected), is_warned, "{name}: {stderr}");
         assert_eq!(stderr.contains("which means no label"), is_warned, "{name}: {stderr}");
+    }
+}
+
+/// A table that stores whole numbers as floats gives each node a second id.
+#[test]
+fn ids_in_two_forms_are_pointed_out() {
+    let warned = "warning: user: ids that differ only in spaces, zeros before digits or .0 are different nodes, as \"1\" and \"1.0\" are (2 \
+                  pairs in all)";
+    for (name, more, num_users, is_warned) in [("floats", "1.0,b\n2.0,a\n", 5, true), ("whole", "1,b\n2,a\n", 3, false)] {
+        let folder = Folder::of(&[("a.csv", "who,what\n1,a\n2,b\n3,a\n"), ("b.csv", &format!("who,what\n{more}"))]);
+        let [buys, rates] = [("buys", "a.csv"), ("rates", "b.csv")].map(|(relation, file)| {
+            json!({"relation": ["user", relation, "item"], "files": file, "source_id_col": "who", "dest_id_col": "what"})
+        });
+        let conf = json!({"edges": [buys, rates]});
+        let (_, stderr) = folder.with(&conf).made(name, &[]);
+        assert_eq!(stderr.contains(warned), is_warned, "{name}: {stderr}");
+        assert_eq!(stderr.contains("ids that differ"), is_warned, "{name}: {stderr}");
+        let meta = Meta::read(&folder.path(name)).unwrap();
+        assert_eq!(meta.node_types[1].book.num_nodes(), num_users, "{name}");
     }
 }

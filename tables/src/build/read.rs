@@ -8,7 +8,7 @@ use crate::ids::{IdMap, IdMaps};
 use crate::{TableError, TableOptions, Transforms, Unsupported};
 use edgecut_graph::part_writer::NodeTypeFacts;
 use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, KnownPairs, NodeTypeId, TimeUnit};
-use edgecut_settings::near_name;
+use edgecut_settings::{counted, near_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -106,6 +106,7 @@ pub(super) fn read_graph(
         dropped_ids.push(dropped);
         deferred_features.push(deferred);
         transforms.node_types.insert(data.name.clone(), saved);
+        context.warnings.extend(warning_of_forms(&data.name, &ids));
         dataset.node_types.push(data);
         id_maps.push(ids);
     }
@@ -190,6 +191,18 @@ pub(super) fn tables_of_edges(conf: &Conf) -> Result<BTreeMap<String, Vec<&EdgeT
         tables.push(table);
     }
     Ok(types)
+}
+
+/// Warns of nodes whose ids differ only in how they are written, as texts and floats of one column do.
+fn warning_of_forms(node_type: &str, ids: &IdMap) -> Option<String> {
+    let found = ids.in_two_forms()?;
+    let [short, other] = found.first;
+    Some(format!(
+        "{node_type}: ids that differ only in spaces, zeros before digits or .0 are different nodes, as {short:?} and {other:?} are \
+         ({} in all). If they name one node, write them in one form in all tables, for example whole numbers with pandas: \
+         table[column] = table[column].astype(\"Int64\")",
+        counted(found.count, "pair", "pairs")
+    ))
 }
 
 /// Warns of node types that only edges name, if their name is close to a type that has a table.

@@ -1,5 +1,6 @@
 //! Ids of nodes as their owners know them.
 
+mod forms;
 mod id_map;
 mod parquet;
 mod read;
