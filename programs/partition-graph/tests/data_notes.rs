@@ -187,7 +187,8 @@ fn labels_minus_one_are_counted() {
 fn ids_in_two_forms_are_pointed_out() {
     let warned = "warning: user: ids that differ only in spaces, zeros before digits or .0 are different nodes, as \"1\" and \"1.0\" are (2 \
                   pairs in all)";
-    for (name, more, num_users, is_warned) in [("floats", "1.0,b\n2.0,a\n", 5, true), ("whole", "1,b\n2,a\n", 3, false)] {
+    for (name, more, num_users, is_warned) in [("floats", "1.0,b\n2.0,a\n", 5, true), ("whole", "1,b\n2,a\n", 3, false)]
+    {
         let folder = Folder::of(&[("a.csv", "who,what\n1,a\n2,b\n3,a\n"), ("b.csv", &format!("who,what\n{more}"))]);
         let [buys, rates] = [("buys", "a.csv"), ("rates", "b.csv")].map(|(relation, file)| {
             json!({"relation": ["user", relation, "item"], "files": file, "source_id_col": "who", "dest_id_col": "what"})
@@ -198,5 +199,35 @@ fn ids_in_two_forms_are_pointed_out() {
         assert_eq!(stderr.contains("ids that differ"), is_warned, "{name}: {stderr}");
         let meta = Meta::read(&folder.path(name)).unwrap();
         assert_eq!(meta.node_types[1].book.num_nodes(), num_users, "{name}");
+    }
+}
+
+/// A class that is written in two ways is two classes.
+#[test]
+fn classes_and_categories_in_two_forms_are_pointed_out() {
+    let folder = shop();
+    let mut users = "id,color,y\n".to_owned();
+    for row in 0..20 {
+        let class = if row % 2 == 0 { "no" } else { "yes" };
+        users += &format!("u{row},{},{class}\n", ["red", " Red", "blue"][row % 3]);
+    }
+    for (name, users, expected) in [
+        (
+            "alike",
+            users.clone(),
+            &["color: 1 value differs from others only in spaces or capital letters, as \"red\" from \" Red\""][..],
+        ),
+        ("other", users.replace(" Red", "green"), &[]),
+        (
+            "classes",
+            users.replace(" Red", "green").replacen(",yes", ",Yes", 3),
+            &["y: 1 value differs from others", "\"yes\" from \"Yes\""],
+        ),
+    ] {
+        folder.write("users.csv", users);
+        let color = json!([{"feature_col": "color", "transform": {"name": "to_categorical"}}]);
+        let (_, stderr) = folder.with(&conf(&color)).made(name, &["--add-reverse-edges"]);
+        assert_eq!(stderr.contains("only in spaces or capital letters"), !expected.is_empty(), "{name}: {stderr}");
+        expected.iter().for_each(|text| assert!(stderr.contains(text), "{name}: {stderr}"));
     }
 }

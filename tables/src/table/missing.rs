@@ -2,6 +2,7 @@
 //!
 //! Invariant: a batch of a table has null for every missing value before its columns are decoded.
 
+use super::alike::AlikeValues;
 use super::cells::{is_decimal, number_form};
 use super::ranges::{FeatureRange, notes_of_ranges};
 use arrow_array::cast::AsArray;
@@ -81,6 +82,8 @@ struct Counts {
     unknown: BTreeMap<(String, String), u64>,
     /// The values of each column that may stand for missing ones.
     suspects: BTreeSet<(Column, String)>,
+    /// The values of each column that differ only in how they are written.
+    alike: BTreeMap<Column, AlikeValues>,
     /// By the path of the table and the name of the feature.
     ranges: BTreeMap<(String, String), FeatureRange>,
     /// The number of classes, and of the rows of their table, of each column with about as many classes as rows.
@@ -310,17 +313,21 @@ impl MissingValues {
         notes_of_ranges(&counts.ranges)
     }
 
-    /// Records the classes or categories of a column that may stand for missing values.
+    /// Records the classes or categories of a column that may stand for missing values or differ only in how they are written.
     pub(crate) fn record_suspects<'a>(&self, table: &str, column: &str, texts: impl Iterator<Item = &'a str>) {
+        let texts: Vec<&str> = texts.collect();
+        let alike = AlikeValues::among(&texts);
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for text in texts {
             if may_be_missing(text) {
                 counts.suspects.insert(((table.to_owned(), column.to_owned()), text.to_owned()));
             }
         }
+        counts.alike.extend(alike.map(|alike| ((table.to_owned(), column.to_owned()), alike)));
     }
 
-    /// Returns a sentence for each column that has missing values or values that may stand for these, and for each feature that has unknown categories.
+    /// Returns a sentence for each column that has missing values, values that may stand for these or values that differ only in how they
+    /// are written, and for each feature that has unknown categories.
     pub(crate) fn notes(&self) -> Vec<String> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let missing =
@@ -341,7 +348,8 @@ impl MissingValues {
                  another column may be meant"
             )
         });
-        missing.chain(suspects).chain(unknown).chain(many).collect()
+        let alike = counts.alike.iter().map(|((table, column), alike)| format!("{table}, column {column}: {alike}"));
+        missing.chain(suspects).chain(alike).chain(unknown).chain(many).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading of tables: their files, the pieces that threads read, and the values of columns.
 
+mod alike;
 mod blank_lines;
 mod cells;
 mod csv;

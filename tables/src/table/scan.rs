@@ -121,7 +121,7 @@ impl Table {
         self.missing.record_range(&self.at, feature, range);
     }
 
-    /// Records the classes or categories of a column that may stand for missing values.
+    /// Records the classes or categories of a column that may stand for missing values or differ only in how they are written.
     pub(crate) fn record_suspects<'a>(&self, column: &str, texts: impl Iterator<Item = &'a str>) {
         self.missing.record_suspects(&self.at, column, texts);
     }
