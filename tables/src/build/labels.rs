@@ -3,10 +3,13 @@
 use super::spec::{LabelCells, why_no_class};
 use crate::table::whole_text;
 use arrow_array::Array;
+use edgecut_settings::suggestion;
 use std::collections::{BTreeSet, HashMap};
 
 /// The most classes that have names.
 const MAX_NAMED_CLASSES: usize = 1 << 20;
+/// The most classes that an error lists.
+const MOST_LISTED: usize = 20;
 
 /// The labels of some rows, if they are texts.
 pub(super) struct LabelProbe {
@@ -97,15 +100,25 @@ impl LabelRule {
                 let class = whole_text(texts.value(row))?;
                 why_no_class(class).map_or(Ok(class), Err)
             }
-            (Self::Names { classes, .. }, LabelCells::Texts(texts)) => {
+            (Self::Names { names, classes }, LabelCells::Texts(texts)) => {
                 let name = texts.value(row);
                 if is_missing_text(name) {
                     return Ok(-1);
                 }
-                classes.get(name).copied().ok_or_else(|| format!("the label {name:?} is not one of the known classes"))
+                classes.get(name).copied().ok_or_else(|| why_unknown(name, names))
             }
         }
     }
+}
+
+/// Returns the reason why a row cannot have a label that is none of the classes of parts.
+fn why_unknown(label: &str, names: &[String]) -> String {
+    let mut why = format!("the label {label:?} is not one of the known classes");
+    if names.len() <= MOST_LISTED {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        why += &format!("{}: {}", suggestion(label, names.iter().copied()), names.join(", "));
+    }
+    why + ". New classes need a partitioning of all tables together, and a model that is trained on it"
 }
 
 #[cfg(test)]
@@ -125,5 +138,15 @@ mod tests {
         let expected = ["10", "9", "Yes", "no", "yes"].map(String::from);
         assert_eq!(rule.names(), Some(&expected[..]));
         assert_eq!((rule.class(&cells, 1), rule.class(&cells, 5)), (Ok(2), Ok(-1)));
+    }
+
+    #[test]
+    fn an_unknown_class_is_named_with_the_known_ones() {
+        let rule = LabelRule::of_names(["no", "yes"].map(String::from).to_vec());
+        let why = rule.class(&LabelCells::Texts(StringArray::from(vec!["YES"])), 0).expect_err("no class");
+        assert!(
+            why.starts_with("the label \"YES\" is not one of the known classes (did you mean yes?): no, yes. New"),
+            "{why}"
+        );
     }
 }
