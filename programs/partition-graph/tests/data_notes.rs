@@ -231,3 +231,21 @@ fn classes_and_categories_in_two_forms_are_pointed_out() {
         expected.iter().for_each(|text| assert!(stderr.contains(text), "{name}: {stderr}"));
     }
 }
+
+/// Labels 1 and 2 are three classes, of which one has no rows.
+#[test]
+fn numbers_without_the_class_0_are_pointed_out() {
+    let note = "note: edges[0], column y: classes are numbered from 0, but no row has the class 0, so that there are 3 classes";
+    for (name, classes, is_noted) in [("from-1", ["1", "2", ""], true), ("from-0", ["0", "2", "1"], false)] {
+        let folder = Folder::new();
+        let rows: String =
+            classes.iter().enumerate().map(|(row, class)| format!("{row},{},{class}\n", (row + 1) % 3)).collect();
+        folder.write("edges.csv", format!("s,d,y\n{rows}"));
+        let labels = json!([{"task_type": "classification", "label_col": "y"}]);
+        let conf = json!({"edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s",
+                                     "dest_id_col": "d", "labels": labels}]});
+        let (_, stderr) = folder.with(&conf).made(name, &[]);
+        assert_eq!(stderr.contains(note), is_noted, "{name}: {stderr}");
+        assert_eq!(stderr.contains("no row has the class 0"), is_noted, "{name}: {stderr}");
+    }
+}

@@ -175,7 +175,7 @@ pub(super) fn compute(
         }
         // The few labels of an update may lack other classes of the parts.
         if let Some(label) = spec.label.filter(|_| rule.names().is_none() && !context.is_update) {
-            table.record_binary(&label.name, &arrays.labels);
+            table.record_whole_labels(&label.name, &arrays.labels);
         }
         let expected = *columns.num_rows.get_or_insert(arrays.num_rows);
         if arrays.num_rows != expected {

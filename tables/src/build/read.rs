@@ -133,6 +133,7 @@ pub(super) fn read_graph(
     // The transforms of other parts stay as they are.
     if options.transforms.is_none() && !context.is_update {
         notes.extend(context.missing.notes_of_ranges());
+        notes.extend(context.missing.notes_of_classes());
     }
     let time_unit = context.times.map(|times| times.unit);
     transforms.time_unit = time_unit;

@@ -90,6 +90,8 @@ struct Counts {
     many_classes: BTreeMap<Column, (usize, u64)>,
     /// The number of labels 1 of each column with no other classes than 0 and 1.
     binary: BTreeMap<Column, usize>,
+    /// The largest class of each column of numbers without a class 0.
+    without_0: BTreeMap<Column, i64>,
 }
 
 /// The path of a table in the configuration, and the name of a column.
@@ -279,12 +281,17 @@ impl MissingValues {
         }
     }
 
-    /// Records the labels of a column of numbers, if they have no other classes than 0 and 1.
-    pub(crate) fn record_binary(&self, table: &str, column: &str, labels: &[i64]) {
+    /// Records the labels of a column of numbers, if they have no other classes than 0 and 1, or no class 0.
+    pub(crate) fn record_whole_labels(&self, table: &str, column: &str, labels: &[i64]) {
+        let column = (table.to_owned(), column.to_owned());
         let num_ones = labels.iter().filter(|&&label| label == 1).count();
-        if num_ones > 0 && labels.iter().all(|&label| label <= 1) {
-            let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            counts.binary.insert((table.to_owned(), column.to_owned()), num_ones);
+        let largest = labels.iter().copied().max().unwrap_or(-1);
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if largest > 1 && !labels.contains(&0) {
+            counts.without_0.insert(column.clone(), largest);
+        }
+        if num_ones > 0 && largest == 1 {
+            counts.binary.insert(column, num_ones);
         }
     }
 
@@ -305,6 +312,19 @@ impl MissingValues {
             }
         }
         warnings
+    }
+
+    /// Returns a sentence for each column of numbers without a class 0.
+    pub(crate) fn notes_of_classes(&self) -> Vec<String> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = counts.without_0.iter().map(|((table, column), largest)| {
+            format!(
+                "{table}, column {column}: classes are numbered from 0, but no row has the class 0, so that there are {} classes: \
+                 subtract 1 if the numbers start at 1, or write words",
+                largest.saturating_add(1)
+            )
+        });
+        notes.collect()
     }
 
     /// Returns sentences about the features with large numbers and about those with small numbers, if there are some.

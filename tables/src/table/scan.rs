@@ -111,9 +111,9 @@ impl Table {
         self.missing.record_classes(&self.at, column, num_classes, num_rows);
     }
 
-    /// Records the labels of a column of numbers, if they have no other classes than 0 and 1.
-    pub(crate) fn record_binary(&self, column: &str, labels: &[i64]) {
-        self.missing.record_binary(&self.at, column, labels);
+    /// Records the labels of a column of numbers, if they have no other classes than 0 and 1, or no class 0.
+    pub(crate) fn record_whole_labels(&self, column: &str, labels: &[i64]) {
+        self.missing.record_whole_labels(&self.at, column, labels);
     }
 
     /// Records the range of the numbers of a feature.
