@@ -339,6 +339,24 @@ fn a_node_of_two_splits_is_refused() {
     assert_eq!(made["dropped_rows"][0]["rows"], 1);
 }
 
+/// Lines without quotes are ids as they are written, and Windows puts a mark before the first one.
+#[test]
+fn lists_name_ids_as_the_tables_write_them() {
+    let nodes = "id,y\n1e3,0\n12345678901234567890,1\n7,0\nnull x,1\n";
+    let folder = Folder::of(&[("n.csv", nodes), ("e.csv", "s,d\n7,1e3\n")]);
+    let split = json!({"train": "train.json", "test": "test.json"});
+    let label = json!({"task_type": "classification", "label_col": "y", "custom_split_filenames": split});
+    folder.with(&one_type(&json!({"labels": [label]}), &json!({})));
+    folder
+        .write("train.json", "\u{feff}1e3\r\n12345678901234567890\r\n")
+        .write("test.json", "[12345678901234567890]\n7\nnull x\n");
+    assert_has(folder.fails(&[]), &["test.json: row 1: 12345678901234567890: the list train has it as well"]);
+    let (made, _) = folder.made("dropped", &["--on-bad-rows", "drop"]);
+    assert_eq!(made["node_types"][0]["split_sizes"], json!([2, 0, 2]));
+    folder.write("test.json", "7.0\n");
+    assert_has(folder.fails(&[]), &["test.json: row 1: 7.0: there is no such node"]);
+}
+
 #[test]
 fn lists_of_training_edges_have_all_edges() {
     let folder = Folder::of(&[("edges.csv", "s,t\na,x\nb,x\nb,y\n")]);

@@ -67,10 +67,13 @@ pub(super) fn read_split(
     Ok(rows)
 }
 
-/// Reads an id or a list of ids per line. Texts may lack their quotes, as in GraphStorm's documentation.
+/// Reads an id or a list of ids per line. Texts may lack their quotes, as in GraphStorm's documentation. A line that is no text in
+/// quotes and no list is an id as it is written, such as 1e3.
 fn read_json(path: &Path, width: usize, rows: &mut Vec<SplitRow>) -> Result<(), TableError> {
     let text = std::fs::read_to_string(path).map_err(|error| TableError::io(path, error))?;
     let shared = Arc::new(path.to_path_buf());
+    // Windows may save a text with a mark at its start.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
         if line.is_empty() {
@@ -84,11 +87,13 @@ fn read_json(path: &Path, width: usize, rows: &mut Vec<SplitRow>) -> Result<(), 
                 _ => format!("{line:?} is not a list of two ids"),
             },
         };
-        let values = match serde_json::from_str(line) {
-            Ok(Value::Array(values)) => values,
-            Ok(value) => vec![value],
-            Err(_) if line.starts_with(['"', '[', '{']) => return Err(wrong()),
-            Err(_) => vec![Value::String(line.to_owned())],
+        let values = if line.starts_with(['"', '[', '{']) {
+            match serde_json::from_str(line).map_err(|_| wrong())? {
+                Value::Array(values) => values,
+                value => vec![value],
+            }
+        } else {
+            vec![Value::String(line.to_owned())]
         };
         let ids: Option<Vec<OwnedId>> = values.into_iter().map(owned_id).collect();
         let ids = ids.filter(|ids| ids.len() == width).ok_or_else(wrong)?;
@@ -100,7 +105,10 @@ fn read_json(path: &Path, width: usize, rows: &mut Vec<SplitRow>) -> Result<(), 
 fn owned_id(value: Value) -> Option<OwnedId> {
     match value {
         Value::String(text) => Some(OwnedId::Text(text)),
-        Value::Number(number) => number.as_i64().map(OwnedId::Number),
+        Value::Number(number) => {
+            let number_id = number.as_i64().map(OwnedId::Number);
+            number_id.or_else(|| number.as_u64().map(|number| OwnedId::Text(number.to_string())))
+        }
         _ => None,
     }
 }
