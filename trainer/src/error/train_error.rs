@@ -32,7 +32,7 @@ pub enum TrainError {
     #[error("batch")]
     Batch(#[source] Box<dyn Error + Send + Sync>),
     /// A loss that is not a finite number.
-    #[error("the loss of epoch {}, step {} is {loss}: lower the learning rate", epoch + 1, step + 1)]
+    #[error("the loss of epoch {}, step {} is {loss}: {}", epoch + 1, step + 1, remedy_of_loss(*epoch, *step))]
     NotFinite {
         /// The epoch, counted from 0.
         epoch: u64,
@@ -156,5 +156,29 @@ impl From<ModelFileError> for TrainError {
 impl From<CheckpointError> for TrainError {
     fn from(error: CheckpointError) -> Self {
         Self::Checkpoint(Box::new(error))
+    }
+}
+
+/// Returns the remedy for a loss that is not a finite number. The first one does not depend on the learning rate.
+fn remedy_of_loss(epoch: u64, step: usize) -> &'static str {
+    if epoch == 0 && step == 0 {
+        "no step was taken before, so features, weights of edges or numbers to predict are too large: scale them"
+    } else {
+        "lower the learning rate"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_loss_is_too_large_at_any_learning_rate() {
+        for (step, remedy) in
+            [(0, "epoch 1, step 1 is inf: no step was taken"), (1, "step 2 is inf: lower the learning")]
+        {
+            let error = TrainError::NotFinite { epoch: 0, step, loss: f64::INFINITY }.to_string();
+            assert!(error.contains(remedy), "{error}");
+        }
     }
 }
