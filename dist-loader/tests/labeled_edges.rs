@@ -18,7 +18,7 @@ use edgecut_graph::{
 };
 use edgecut_partition::Method;
 use edgecut_testing::assert_has;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use support::{assert_partition_independent, in_original_ids, merged, on_ranks, parts_of, write_parts};
@@ -264,6 +264,62 @@ fn every_labeled_edge_of_a_split_is_a_seed_once_over_all_ranks() {
             let expected: Vec<usize> = (0..num_edges).filter(|&edge| split(edge) == Some(wanted)).collect();
             assert_eq!(found, expected, "{wanted:?}, {num_parts} parts on {world_size} ranks");
         }
+    }
+}
+
+/// The messages in the neighborhoods of an edge: their types and ends, ascending.
+type Messages = Vec<(usize, u32, u32)>;
+
+/// Returns the messages of each training edge in disjoint sampling, by the number of the edge. `layout` are the parts and the
+/// number of ranks.
+fn messages_of_edges(
+    dataset: &Dataset,
+    layout: (&Path, usize),
+    case: Case,
+    draws_by_seed: bool,
+) -> BTreeMap<usize, Messages> {
+    let (dir, world_size) = layout;
+    let of_ranks = on_ranks(dir, world_size, &DistGraphConfig::default(), |graph, world| {
+        let seeds = EdgeSeeds::Labeled(Split::Train, EDGES);
+        let mut loader = loader(&graph, case, seeds, world).expect("a valid loader");
+        if draws_by_seed {
+            loader = loader.with_draws_by_seed();
+        }
+        let mut of_edges: BTreeMap<usize, Messages> = BTreeMap::new();
+        for batch in loader.epoch(2) {
+            let batch = in_original_ids(batch.expect("a batch"));
+            let numbers = check_edges(dataset, &batch);
+            numbers.iter().for_each(|&number| assert!(of_edges.insert(number, Messages::new()).is_none()));
+            for (e, (of_type, drawn)) in dataset.edge_types.iter().zip(&batch.graph.edges).enumerate() {
+                let sources = &batch.graph.nodes[of_type.src_type.index()].original_ids;
+                let destinations = &batch.graph.nodes[of_type.dst_type.index()];
+                for (row, ends) in drawn.indptr.windows(2).enumerate() {
+                    let edge = numbers[destinations.batch[row] as usize];
+                    let to = destinations.original_ids[row];
+                    for &number in &drawn.indices[ends[0] as usize..ends[1] as usize] {
+                        of_edges.entry(edge).or_default().push((e, sources[number as usize], to));
+                    }
+                }
+            }
+        }
+        of_edges.values_mut().for_each(|messages| messages.sort_unstable());
+        of_edges
+    });
+    of_ranks.into_iter().flatten().collect()
+}
+
+#[test]
+fn draws_by_seed_do_not_depend_on_batches_parts_and_processes() {
+    let dataset = dataset(true);
+    let [one, two, three] = [1, 2, 3].map(|num_parts| parts_of(&dataset, num_parts));
+    let layouts = [(two.path(), 2), (three.path(), 2), (two.path(), 3)];
+    for case in [Case { disjoint: true, ..PLAIN }, Case { temporal: true, ..PLAIN }] {
+        let expected = messages_of_edges(&dataset, (one.path(), 1), case, true);
+        for layout in layouts {
+            assert!(messages_of_edges(&dataset, layout, case, true) == expected, "{case:?}, {layout:?}");
+        }
+        let by_batch = messages_of_edges(&dataset, (one.path(), 1), case, false);
+        assert!(messages_of_edges(&dataset, layouts[0], case, false) != by_batch, "other batches draw other neighbors");
     }
 }
 

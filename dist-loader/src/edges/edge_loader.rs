@@ -74,8 +74,16 @@ impl DistEdgeNeighborLoader {
             exclude_seed_edges: edges.exclude_seed_edges,
             relations,
             of_seeds: edges.attributes,
+            draws_by_seed: false,
         };
         Ok(SeedLoader::planned(batches, plan, agreed, &config))
+    }
+
+    /// Returns the loader with random draws that depend on the seed of the loader, the epoch, the edge and the original ids of
+    /// nodes, but not on the batch. In disjoint sampling, and if the edges of a batch carry messages, the neighborhoods of an edge
+    /// then depend neither on the batches nor on the number of processes. Every rank must call this, or none.
+    pub fn with_draws_by_seed(self) -> Self {
+        self.change(|batches| batches.draws_by_seed = true)
     }
 }
 

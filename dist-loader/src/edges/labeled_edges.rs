@@ -10,8 +10,11 @@ use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use crate::seeds::rest_of_epoch::SeedPartition;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{BatchKey, CachedFetch, EdgeFields, SampleError, SampledEdgeAttributes, SampledSubgraph};
+use edgecut_dist_sampler::{
+    BatchKey, CachedFetch, EdgeFields, SampleError, SampleSeeds, SampledEdgeAttributes, SampledSubgraph,
+};
 use edgecut_graph::EdgeTypeId;
+use edgecut_graph::rng::combine;
 use std::sync::Arc;
 
 /// Edges of one type with what models predict for them, and the neighborhood of their ends.
@@ -51,6 +54,8 @@ pub struct LabeledEdges {
     pub(crate) exclude_seed_edges: bool,
     pub(crate) relations: Arc<EdgeRelations>,
     pub(crate) of_seeds: EdgeFields,
+    /// True to draw the neighborhoods of each edge by the ids of the edge instead of by its batch.
+    pub(crate) draws_by_seed: bool,
 }
 
 /// The neighborhood of edges, and the numbers of their ends among its seeds.
@@ -65,8 +70,16 @@ pub struct Sampled {
 
 impl LabeledEdges {
     /// Samples the neighborhood of the edges at these positions.
-    async fn sample_edges(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
+    async fn sample_edges(self: Arc<Self>, positions: Vec<u32>, mut key: BatchKey) -> Result<Sampled, SampleError> {
         let edges = self.index.edges(self.node(), &positions).await?;
+        let mut draws = Vec::new();
+        if self.draws_by_seed {
+            // The number 0 stands for all batches of the epoch.
+            key.batch = 0;
+            if self.sampler().is_disjoint() {
+                draws = self.draws_of(&edges).await?;
+            }
+        }
         let maker = self.clone();
         let of = edges.clone();
         let number = move || {
@@ -77,10 +90,24 @@ impl LabeledEdges {
             };
             let mut ends = Ends::new(maker.sampler(), &of, excluded);
             let numbers = ends.number_both(maker.node().part(), &of);
-            (ends.seeds, numbers)
+            (SampleSeeds { draws, ..ends.seeds }, numbers)
         };
         let (seeds, ends) = self.node().run_on_workers(number).await?;
         Ok(Sampled { subgraph: self.sampler().sample(seeds, key).await?, edges, positions, ends })
+    }
+
+    /// Returns a number of each edge that depends on the original id of its destination and on its position among the in-edges
+    /// alone.
+    async fn draws_of(&self, edges: &[SeedEdge]) -> Result<Vec<u32>, SampleError> {
+        let dst_type = self.node().part().edges(self.edge_type).dst_type;
+        let destinations: Vec<u32> = edges.iter().map(|edge| edge.dst).collect();
+        let originals = self.node().original_ids(dst_type, destinations).await?;
+        let mut draws = Vec::with_capacity(edges.len());
+        for (edge, original) in edges.iter().zip(originals) {
+            let position = edge.position_of_attributes()?;
+            draws.push(combine(u64::from(original), u64::from(position)) as u32);
+        }
+        Ok(draws)
     }
 
     /// Returns the requested attributes of the edges, which are at these positions among the in-edges of their destinations.

@@ -59,6 +59,8 @@ pub struct NodeBatches {
     pub(crate) seeds: Arc<SeedIds>,
     /// The clusters of the seeds. The positions in a plan are then numbers of clusters.
     pub(crate) clusters: Option<Arc<NodeClusters>>,
+    /// True to draw the neighborhood of each seed by its id instead of by its batch.
+    pub(crate) draws_by_seed: bool,
 }
 
 /// The neighborhood of seeds, which are positions.
@@ -82,7 +84,11 @@ impl SeedBatches for NodeBatches {
         SeedPartition::of_nodes(self.node(), self.node_type, seeds, world)
     }
 
-    async fn sample(self: Arc<Self>, planned: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
+    async fn sample(self: Arc<Self>, planned: Vec<u32>, mut key: BatchKey) -> Result<Sampled, SampleError> {
+        if self.draws_by_seed {
+            // The number 0 stands for all batches of the epoch.
+            key.batch = 0;
+        }
         let seeds = match &self.clusters {
             Some(clusters) => clusters.positions(&planned),
             None => planned,
@@ -94,6 +100,10 @@ impl SeedBatches for NodeBatches {
         let num_types = self.node().part().meta().node_types.len();
         let mut sampled = SampleSeeds::of_type(self.node_type, ids.clone(), num_types);
         if self.sampler().is_disjoint() {
+            let mut draws = Vec::new();
+            if self.draws_by_seed {
+                draws = self.node().original_ids(self.node_type, ids.clone()).await?;
+            }
             let times = match (self.seeds.times(&seeds), self.sampler().temporal()) {
                 (_, None) => Vec::new(),
                 (Some(times), _) => times,
@@ -102,7 +112,7 @@ impl SeedBatches for NodeBatches {
                     self.node().fetch(self.node_type, ids, wanted).await?.times
                 }
             };
-            sampled = sampled.disjoint(times);
+            sampled = SampleSeeds { draws, ..sampled.disjoint(times) };
         }
         let mut subgraph = self.sampler().sample(sampled, key).await?;
         if self.clusters.is_some() {

@@ -94,7 +94,7 @@ impl DistNeighborLoader {
         }
         let seeds = Arc::new(ids);
         let collation = Collation { sampler, wanted: config.wanted, cache: config.cache.clone(), rows: Vec::new() };
-        let batches = NodeBatches { collation, node_type, seeds, clusters };
+        let batches = NodeBatches { collation, node_type, seeds, clusters, draws_by_seed: false };
         Ok(SeedLoader::planned(batches, plan, agreed, &config))
     }
 
@@ -102,6 +102,13 @@ impl DistNeighborLoader {
     /// are not fetched.
     pub fn with_rows(self, rows: Vec<Option<Arc<DistRows>>>) -> Self {
         self.change(|batches| batches.collation.rows = rows)
+    }
+
+    /// Returns the loader with random draws that depend on the seed of the loader, the epoch and the original ids of nodes, but
+    /// not on the batch. The neighborhood of a node then depends neither on the batches nor on the number of processes. Every
+    /// rank must call this, or none.
+    pub fn with_draws_by_seed(self) -> Self {
+        self.change(|batches| batches.draws_by_seed = true)
     }
 
     /// Returns the node type of the seeds.

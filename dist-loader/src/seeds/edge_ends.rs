@@ -22,6 +22,7 @@ impl Ends {
                 nodes: vec![Vec::new(); num_types],
                 batch: vec![Vec::new(); num_types],
                 times: edges.iter().filter_map(|edge| edge.time).collect(),
+                draws: Vec::new(),
                 excluded,
             },
             numbers: vec![FxHashMap::default(); num_types],

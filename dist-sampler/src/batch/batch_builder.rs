@@ -17,6 +17,8 @@ pub(crate) struct BatchBuilder {
     pub(crate) edges: Vec<SampledEdges>,
     /// The time of each seed in temporal sampling.
     pub(crate) times: Vec<i64>,
+    /// See [`SampleSeeds::draws`].
+    draws: Vec<u32>,
     pub(crate) excluded: Excluded,
 }
 
@@ -62,7 +64,13 @@ impl BatchBuilder {
         }
         let hop_offsets = (0..num_types).map(|t| vec![numbers.of_type(t).nodes().len() as u32]).collect();
         let edges = vec![SampledEdges { indptr: vec![0], ..SampledEdges::default() }; meta.edge_types.len()];
-        Ok(Self { numbers, hop_offsets, edges, times: seeds.times, excluded: Excluded::new(&seeds.excluded) })
+        let excluded = Excluded::new(&seeds.excluded);
+        Ok(Self { numbers, hop_offsets, edges, times: seeds.times, draws: seeds.draws, excluded })
+    }
+
+    /// Returns the number that the random draws in the neighborhood of a seed depend on.
+    pub(crate) fn draws_of(&self, seed: u32) -> u32 {
+        self.draws.get(seed as usize).copied().unwrap_or(seed)
     }
 
     /// Returns the sampled neighborhood, and the number maps to `node` for the next batch.

@@ -17,7 +17,7 @@ fn excluded_edge(src: u32, dst: u32, batch: u32) -> ExcludedEdge {
     ExcludedEdge { src, dst, batch: (batch != ALL).then_some(batch) }
 }
 
-/// Returns the lists of a batch's seeds end to end, and their lengths.
+/// Returns the lists of a batch's seeds end to end, and their lengths. The seeds have no numbers of draws.
 pub(crate) fn encode_seeds(seeds: &SampleSeeds) -> (SeedLengths, Bytes) {
     let lengths = SeedLengths {
         nodes: lengths_of(&seeds.nodes),
@@ -48,7 +48,7 @@ pub(crate) fn decode_seeds(lengths: &SeedLengths, payload: &Bytes) -> Result<Sam
         excluded.push(edges.map(|edge| excluded_edge(edge[0], edge[1], edge[2])).collect());
     }
     words.end()?;
-    Ok(SampleSeeds { nodes, batch, times, excluded })
+    Ok(SampleSeeds { nodes, batch, times, excluded, ..SampleSeeds::default() })
 }
 
 /// Returns a neighborhood as one array: the lengths of all lists, then the lists. By node type these are the ids, the
@@ -172,7 +172,7 @@ mod tests {
                 of_type.iter().map(|&[src, dst, batch]| excluded_edge(src, dst, batch)).collect()
             };
             let excluded = excluded.iter().map(edges).collect();
-            let seeds = SampleSeeds { batch: nodes.clone(), nodes, times, excluded };
+            let seeds = SampleSeeds { batch: nodes.clone(), nodes, times, excluded, ..SampleSeeds::default() };
             let (lengths, payload) = encode_seeds(&seeds);
             prop_assert_eq!(decode_seeds(&lengths, &payload).unwrap(), seeds);
             if !payload.is_empty() {

@@ -36,14 +36,14 @@ impl HopSettings<'_> {
         let meta = part.meta();
         let width = words_per_row(self.disjoint, self.rule);
         let mut routes = Vec::with_capacity(meta.node_types.len());
-        // The words sent for each frontier: its rows, and with them their seeds and times if the sampler needs these.
+        // The words sent for each frontier: its rows, and with them the draws and times of their seeds if the sampler needs these.
         let mut words = Vec::with_capacity(meta.node_types.len());
         for (t, node_type) in meta.node_types.iter().enumerate() {
             let from = hop.checked_sub(1).map_or(0, |last| draft.hop_offsets[t][last]) as usize;
             let to = draft.hop_offsets[t][hop] as usize;
             let numbers = draft.numbers.of_type(t);
             let of_type = Routes::new(&node_type.book, &numbers.nodes()[from..to]);
-            words.push(if width == 1 { Vec::new() } else { self.words(&of_type, numbers, from, &draft.times) });
+            words.push(if width == 1 { Vec::new() } else { self.words(&of_type, numbers, from, draft) });
             routes.push(of_type);
         }
         let request = |p: usize| {
@@ -77,7 +77,7 @@ impl HopSettings<'_> {
     }
 
     /// Returns the request words of each part's rows. `from` is the number of the first node of the frontier.
-    fn words(&self, routes: &Routes, numbers: &dyn Numbering, from: usize, times: &[i64]) -> Vec<Vec<u32>> {
+    fn words(&self, routes: &Routes, numbers: &dyn Numbering, from: usize, draft: &BatchBuilder) -> Vec<Vec<u32>> {
         let mut words = vec![Vec::new(); routes.rows.len()];
         let mut rows: Vec<_> = routes.rows.iter().map(|rows| rows.iter()).collect();
         for (position, &owner) in routes.owners.iter().enumerate() {
@@ -86,10 +86,10 @@ impl HopSettings<'_> {
             let batch = numbers.batch_of(from + position);
             words.extend(row);
             if self.disjoint {
-                words.push(batch);
+                words.push(draft.draws_of(batch));
             }
             if self.rule.temporal.is_some() {
-                let time = times[batch as usize] as u64;
+                let time = draft.times[batch as usize] as u64;
                 words.extend([time as u32, (time >> 32) as u32]);
             }
         }

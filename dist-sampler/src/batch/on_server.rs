@@ -10,7 +10,7 @@ use crate::rpc::peer::Outcome;
 use crate::rpc::server_requests::SampleRequest;
 
 impl DistNeighborSampler {
-    /// Has a server sample a batch. Returns `None` if the message would be too large for that.
+    /// Has a server sample a batch. Returns `None` if the message would be too large for that. The seeds have no numbers of draws.
     pub(crate) async fn sample_on_server(
         &self,
         seeds: &SampleSeeds,

@@ -200,7 +200,9 @@ impl DistNeighborSampler {
     }
 
     async fn sample_hops(self: &Arc<Self>, seeds: SampleSeeds, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
-        if self.graph.is_client() && !self.is_too_large.load(Ordering::Relaxed) {
+        // Requests to servers have no numbers of draws.
+        let is_sent = self.graph.is_client() && seeds.draws.is_empty();
+        if is_sent && !self.is_too_large.load(Ordering::Relaxed) {
             let start = Instant::now();
             if let Some(sampled) = self.sample_on_server(&seeds, key).await? {
                 // The server draws all hops, so their time is that of the first one here.

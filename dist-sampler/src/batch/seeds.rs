@@ -14,6 +14,9 @@ pub struct SampleSeeds {
     pub batch: Vec<Vec<u32>>,
     /// The time of each seed. Only used in temporal sampling.
     pub times: Vec<i64>,
+    /// By seed, the number that its random draws depend on; empty for the number of the seed in the batch. Only used if
+    /// neighborhoods are disjoint.
+    pub draws: Vec<u32>,
     /// By edge type, edges that no hop follows. May be empty. Either all of them name a neighborhood, or none does.
     pub excluded: Vec<Vec<ExcludedEdge>>,
 }
@@ -63,6 +66,9 @@ impl SampleSeeds {
         let seeds = self.batch.iter().flatten().max().map_or(0, |&last| last as usize + 1);
         if temporal && self.times.len() < seeds {
             return fail("temporal sampling needs a time for each seed");
+        }
+        if !self.draws.is_empty() && self.draws.len() < seeds {
+            return fail("numbers of draws are needed for each seed, or for none");
         }
         Ok(())
     }

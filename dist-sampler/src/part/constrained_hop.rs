@@ -24,7 +24,7 @@ const MAX_PREFETCH: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query {
     pub(crate) row: u32,
-    /// The seed for which the row is expanded, if neighborhoods are disjoint.
+    /// The number that the draws for the row's seed depend on, if neighborhoods are disjoint.
     pub(crate) group: Option<u32>,
     /// The latest time of a neighbor that may be drawn.
     pub(crate) time: Option<i64>,

@@ -40,8 +40,8 @@ impl HopRequest {
         !self.disjoint && !self.positions && !weighted && temporal.is_none() && labor.is_none() && !isolated
     }
 
-    /// Returns the number of `u32` values per row: the row, then its seed if neighborhoods are disjoint, then the low
-    /// and the high half of the seed's time in temporal sampling.
+    /// Returns the number of `u32` values per row: the row, then the number that the draws for its seed depend on if
+    /// neighborhoods are disjoint, then the low and the high half of the seed's time in temporal sampling.
     pub(crate) fn words_per_row(&self) -> usize {
         words_per_row(self.disjoint, self.rule)
     }

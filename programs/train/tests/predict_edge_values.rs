@@ -56,6 +56,27 @@ fn a_model_predicts_from_the_times_and_weights_of_its_evaluation() {
 }
 
 #[test]
+fn predictions_from_sampled_neighbors_do_not_depend_on_the_partitioning() {
+    let [two, one, three] = attributed_parts();
+    let Scratch { folder: _folder, model, out } = scratch();
+    let sampled = ["--num-neighbors", "4,3", "--seed", "5"];
+    let layouts = [
+        (&one, [&sampled[..], &["--batch-size", "33"]].concat()),
+        (&three, [&sampled[..], &["--nproc-per-node", "2"]].concat()),
+        (&two, [&sampled[..], &["--nproc-per-node", "3"]].concat()),
+    ];
+    let layouts = layouts.each_ref().map(|(parts, flags)| (*parts, &flags[..]));
+    for flags in [&["--model", "sage"][..], &["--time-attr", "edge_time"], &["--weighted"], &["--sampler", "labor"]] {
+        trained("node", &two.path, &model, &[flags, &["--num-epochs", "1"]].concat());
+        predicted(&two.path, &model, &out, &[&sampled[..], &["--output", "logit", "--nproc-per-node", "2"]].concat());
+        let expected = numbers(&out).1;
+        assert_same_logits(&layouts, &model, &out, &expected, &format!("{flags:?}"));
+        predicted(&two.path, &model, &out, &["--output", "logit", "--num-neighbors", "4,3", "--seed", "6"]);
+        assert_ne!(numbers(&out).1, expected, "another seed draws other neighbors");
+    }
+}
+
+#[test]
 fn models_of_edge_features_do_not_depend_on_the_partitioning() {
     let [two, one, three] = attributed_parts();
     let blind = fake_parts(1);

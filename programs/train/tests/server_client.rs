@@ -224,6 +224,12 @@ fn flags_and_graphs_that_servers_cannot_serve_are_refused() {
         let output = run(client("node", list).args(flags));
         assert_refused(&output, status, &[&expected]);
     }
+    for flags in [&["--node-embeddings", "v0=4:add"][..], &["--node-embeddings", "v0=4:add", "--ema", "0.9"]] {
+        let error = error_of(&run(client("node", &servers).args(flags)));
+        let expected = "nodes of type v0 have embeddings (--node-embeddings), and servers keep no embeddings: train with the \
+                        parts on this node (--dataset-root-dir), or leave these embeddings out";
+        assert!(error.contains(expected), "{error}");
+    }
     let output = run(client("node", &nobody).args(["--rendezvous-timeout", "1"]));
     assert_eq!(error_of(&output).matches(&nobody).count(), 1, "a server is named once: {}", stderr(&output));
     let output = run(client("node", &nobody).args(["--rendezvous-timeout", "7"]));

@@ -55,6 +55,7 @@ pub fn explain_edges<'s, B: AutodiffGnnBackend>(
     let sampler = maker.schema.sampler(graph, config.sampler.clone().with_disjoint(true))?;
     let edges = edge_config(meta, model_config, false)?;
     let loader = DistEdgeNeighborLoader::new(sampler, seeds, config.loader(options), edges, job.world)?;
+    let loader = loader.with_draws_by_seed();
     let batches = loader.epoch_map(0, move |batch: LabeledEdgeBatch| {
         let neighborhood = Neighborhood::of(&batch.graph, &maker.schema);
         let neighborhood = neighborhood.with_target_edges(edge_type, &batch);

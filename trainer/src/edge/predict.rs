@@ -2,12 +2,13 @@
 
 use super::batch::EdgeBatchMaker;
 use super::config::check_fit;
-use super::task::{edge_config, exact};
+use super::task::edge_config;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::fit::SeedBatch;
 use crate::inference::explanation::ExplainedBatch;
+use crate::inference::with_own_neighborhoods;
 use crate::metrics::host_rows;
 use crate::models::{EdgeModel, EdgeModelConfig, Mode};
 use edgecut_cluster::ProcessGroup;
@@ -54,7 +55,8 @@ struct WithEdges<T> {
 }
 
 /// Computes the outputs of edges, and calls `visit` with the edges of each batch of this rank. Every rank must call this with
-/// the same arguments. Over all ranks, each edge is visited once.
+/// the same arguments. Over all ranks, each edge is visited once. Its outputs depend neither on the batches nor on the parts and
+/// processes, also if neighbors are sampled.
 ///
 /// # Errors
 /// A model that does not match the graph or the settings, an error of `visit`, or a failure of the job.
@@ -74,21 +76,21 @@ pub fn predict_edges<'s, B: GnnBackend>(
     let mut embeddings = Embeddings::new(node, &maker.schema, model_config.encoder.hidden_channels, saved.seed())?;
     embeddings.load(saved, world)?;
     let loader_config = LoaderConfig {
-        // The edges of a batch carry no messages. Edges are stored by destination, so a batch in that order would hide most
-        // in-edges of its destinations, unlike the batches of the training.
-        shuffle: true,
         seed: config.seed,
         prefetch_bytes: config.prefetch_bytes,
         ..LoaderConfig::new(config.batch_size, options.wanted())
     };
-    let sampler = maker.schema.sampler(node, exact(config.sampler.clone()))?;
     let mut edges = edge_config(meta, model_config, false)?;
     edges.attributes.times = true;
+    let mut sampler = with_own_neighborhoods(config.sampler.clone());
+    // Neighborhoods then lack their own edge only, so that its output does not depend on the other edges of a batch.
+    sampler.disjoint |= edges.exclude_seed_edges;
+    let sampler = maker.schema.sampler(node, sampler)?;
     let seeds = match config.split {
         Some(split) => EdgeSeeds::Labeled(split, edge_type),
         None => EdgeSeeds::Split(Split::Train, vec![edge_type]),
     };
-    let loader = DistEdgeNeighborLoader::new(sampler, seeds, loader_config, edges, world)?;
+    let loader = DistEdgeNeighborLoader::new(sampler, seeds, loader_config, edges, world)?.with_draws_by_seed();
     let ends = maker.schema.edge_ends()[edge_type.index()];
     let prepare = move |mut batch: LabeledEdgeBatch| {
         let ids = |node_type: usize, numbers: &[u32]| -> Vec<u32> {

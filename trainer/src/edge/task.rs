@@ -156,9 +156,9 @@ fn count_own_labels(data: &EdgeData, counts: &mut [u64]) {
     }
 }
 
-/// Returns the sampler of evaluation and prediction. If it takes all neighbors, each edge has a neighborhood of its own, which
+/// Returns the sampler of the evaluation. If it takes all neighbors, each edge has a neighborhood of its own, which
 /// lacks this edge only, so that the outputs do not depend on the other edges of a batch.
-pub(super) fn exact(mut sampler: SamplerConfig) -> SamplerConfig {
+fn exact(mut sampler: SamplerConfig) -> SamplerConfig {
     sampler.disjoint |= sampler.num_neighbors.are_all();
     sampler
 }

@@ -32,6 +32,7 @@ pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
 pub(crate) use layer_wise::{layer_wise_types, write_rows};
 pub(crate) use link_ends::pulled;
 pub use link_ends::{LinkEnds, encode_link_ends, link_edge_type};
+pub(crate) use predict::with_own_neighborhoods;
 pub use predict::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_node, predict_outputs};
 pub use ranking_report::{RankingMetrics, RankingReport};
 pub use scored_node::ScoredNode;

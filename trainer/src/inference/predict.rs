@@ -30,7 +30,7 @@ pub enum WantedRows {
 pub enum Neighborhoods {
     /// All neighbors, layer by layer. The result is exact.
     LayerWise(LayerWiseConfig),
-    /// Sampled neighbors of batches of nodes.
+    /// Sampled neighbors of batches of nodes. The rows depend neither on the batches nor on the parts and processes.
     Sampled {
         /// The fan-outs, the hop at the nodes first, and the rules of the draws.
         sampler: SamplerConfig,
@@ -133,7 +133,7 @@ pub fn predict_outputs<'s, B: GnnBackend>(
     };
     model_config.check_hops(sampler.num_neighbors.num_hops())?;
     let schema = Arc::new(GraphSchema::read_by(&model_config.graph, graph.part().meta())?);
-    let sampler = schema.sampler(graph, sampler.clone())?;
+    let sampler = schema.sampler(graph, with_own_neighborhoods(sampler.clone()))?;
     let options = BatchOptions { labels: false, ..trained.options };
     let seeds = time.map_or(Seeds::Owned, Seeds::OwnedAt);
     let num_passes = node_types.len();
@@ -145,6 +145,7 @@ pub fn predict_outputs<'s, B: GnnBackend>(
             ..LoaderConfig::new(*batch_size, options.wanted())
         };
         let loader = DistNeighborLoader::new(sampler.clone(), node_type, seeds.clone(), loader_config, world)?;
+        let loader = loader.with_draws_by_seed();
         let width = model.width(model.num_passes() - 1, node_type);
         let writer = RowsWriter::create(graph, node_type, width, &files.scratch_dir)?;
         let batches = tensor_batches::<B>(&loader, 0, &schema, options, device);
@@ -157,6 +158,13 @@ pub fn predict_outputs<'s, B: GnnBackend>(
         world.barrier()?;
     }
     Ok(all)
+}
+
+/// Gives each seed a neighborhood of its own, unless all neighborhoods hold all neighbors. In shared neighborhoods, the hop in which
+/// a node draws its neighbors depends on the other seeds of a batch.
+pub(crate) fn with_own_neighborhoods(mut sampler: SamplerConfig) -> SamplerConfig {
+    sampler.disjoint |= !sampler.num_neighbors.are_all() || sampler.num_neighbors.skips_hops();
+    sampler
 }
 
 /// A trained network and its settings.

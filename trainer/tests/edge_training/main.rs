@@ -21,7 +21,7 @@ use edgecut_trainer::edge::{
     unknown_reverse_pair,
 };
 use edgecut_trainer::gradients::flatten_parameters;
-use edgecut_trainer::models::{ConvKind, EdgeModelConfig, SageSettings, TargetEdges};
+use edgecut_trainer::models::{ConvKind, EdgeModel, EdgeModelConfig, SageSettings, TargetEdges};
 use edgecut_trainer::{
     EmbeddingTable, FitConfig, FittedOf, SeedResult, TrainError, TrainedModel, TrainingConfig, evaluate_model,
     train_model,
@@ -130,7 +130,12 @@ fn trained(graph: &Arc<DistGraph>, config: &EdgeTrainingConfig, world: &mut Proc
 type Rows = Vec<(u32, u32, Vec<f32>)>;
 
 /// Returns the outputs of the edges that a rank predicts.
-fn outputs(graph: &Arc<DistGraph>, world: &mut ProcessGroup, trained: &Fitted, request: &EdgePredictionConfig) -> Rows {
+fn outputs(
+    graph: &Arc<DistGraph>,
+    world: &mut ProcessGroup,
+    model: (&EdgeModel<Cpu>, &EdgeModelConfig),
+    request: &EdgePredictionConfig,
+) -> Rows {
     let mut rows = Rows::new();
     let mut visit = |EdgeOutputs { src, dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
         let width = (outputs.len() / src.len().max(1)).max(1);
@@ -140,8 +145,7 @@ fn outputs(graph: &Arc<DistGraph>, world: &mut ProcessGroup, trained: &Fitted, r
     };
     let tables: &[EmbeddingTable] = &[];
     let job = (graph, &mut *world);
-    predict_edges(job, (&trained.model, &trained.settings), tables, request, &Default::default(), &mut visit)
-        .expect("predictions");
+    predict_edges(job, model, tables, request, &Default::default(), &mut visit).expect("predictions");
     world.barrier().expect("all ranks are done");
     rows
 }
@@ -377,7 +381,7 @@ fn predictions_of_all_edges_read_the_other_edges_of_their_ends() {
         let trained = trained(&graph, &config, world);
         let sampler = config.training.sampler.clone();
         let request = EdgePredictionConfig { split: None, sampler, batch_size: 400, seed: 0, prefetch_bytes: 1 << 24 };
-        let rows = outputs(&graph, world, &trained, &request);
+        let rows = outputs(&graph, world, (&trained.model, &trained.settings), &request);
         let shops = ids(&graph, 1, rows.iter().map(|row| row.1));
         let mut num_correct = 0;
         for (shop, (_, _, logits)) in shops.iter().zip(&rows) {
@@ -402,7 +406,7 @@ fn outputs_from_all_neighbors_do_not_depend_on_batches() {
         [(400, 0), (37, 0), (37, 5)].map(|(batch_size, seed)| {
             let sampler = config.training.sampler.clone();
             let request = EdgePredictionConfig { split: None, sampler, batch_size, seed, prefetch_bytes: 1 << 24 };
-            outputs(&graph, world, &trained, &request)
+            outputs(&graph, world, (&trained.model, &trained.settings), &request)
         })
     });
     let mut runs: [Rows; 3] = Default::default();
@@ -417,6 +421,48 @@ fn outputs_from_all_neighbors_do_not_depend_on_batches() {
             assert_eq!((src, dst), (expected_src, expected_dst));
             let far = row.iter().zip(expected).any(|(found, expected)| (found - expected).abs() > 1e-4);
             assert!(!far, "{src} to {dst}: {row:?} instead of {expected:?}");
+        }
+    }
+}
+
+/// Each edge has neighborhoods of its own, which are drawn by the edge. If the edges of a batch carry messages, edges share
+/// neighborhoods, which are drawn by the nodes.
+#[test]
+fn outputs_from_sampled_neighbors_do_not_depend_on_batches_parts_and_processes() {
+    let dataset = payments(classes_of_amounts, |_, _| 1.0);
+    let [one, two] = [1, 2].map(|num_parts| parts_of(&dataset, num_parts));
+    for target_edges in [TargetEdges::Exclude, TargetEdges::Include] {
+        let sampler = SamplerConfig::new(vec![Fanout::Count(3), Fanout::Count(2)]);
+        let training = TrainingConfig { sampler: sampler.clone(), ..config(1).training };
+        let config = EdgeTrainingConfig { training, target_edges, ..EdgeTrainingConfig::default() };
+        let mut runs: Vec<Rows> = Vec::new();
+        for (dir, num_ranks, batch_size) in [(&one, 1, 400), (&two, 2, 400), (&two, 3, 37)] {
+            let of_ranks = on_ranks(dir.path(), num_ranks, &DistGraphConfig::default(), |graph, world| {
+                let settings = edge_model_config(graph.part().meta(), &config).expect("a model");
+                let model = settings.init::<Cpu>(5, &Default::default()).expect("a model");
+                let sampler = sampler.clone();
+                let request =
+                    EdgePredictionConfig { split: None, sampler, batch_size, seed: 7, prefetch_bytes: 1 << 24 };
+                let mut rows = outputs(&graph, world, (&model, &settings), &request);
+                let src = ids(&graph, 0, rows.iter().map(|row| row.0));
+                let dst = ids(&graph, 1, rows.iter().map(|row| row.1));
+                for (row, ends) in rows.iter_mut().zip(src.into_iter().zip(dst)) {
+                    (row.0, row.1) = ends;
+                }
+                world.barrier().expect("all ranks have the ids");
+                rows
+            });
+            let mut rows: Rows = of_ranks.concat();
+            rows.sort_by(|one, other| one.partial_cmp(other).expect("numbers"));
+            assert_eq!(rows.len(), NUM_EDGES);
+            runs.push(rows);
+        }
+        for run in &runs[1..] {
+            for ((src, dst, row), (expected_src, expected_dst, expected)) in run.iter().zip(&runs[0]) {
+                assert_eq!((src, dst), (expected_src, expected_dst));
+                let far = row.iter().zip(expected).any(|(found, expected)| (found - expected).abs() > 1e-5);
+                assert!(!far, "{target_edges:?}, {src} to {dst}: {row:?} instead of {expected:?}");
+            }
         }
     }
 }
@@ -436,7 +482,7 @@ fn predictions_are_those_of_the_evaluation() {
         let sampler = config.training.sampler.clone();
         let split = Some(Split::Test);
         let request = EdgePredictionConfig { split, sampler, batch_size: 100, seed: 0, prefetch_bytes: 1 << 24 };
-        let mut rows = outputs(&graph, world, &trained, &request);
+        let mut rows = outputs(&graph, world, (&trained.model, &trained.settings), &request);
         let src = ids(&graph, 0, rows.iter().map(|row| row.0));
         let dst = ids(&graph, 1, rows.iter().map(|row| row.1));
         for (row, ends) in rows.iter_mut().zip(src.into_iter().zip(dst)) {

@@ -5,8 +5,8 @@
 //! inputs. Inputs are the features of nodes and edges of the neighborhood, and learned embeddings. The contributions add up
 //! to the score without its value for zeros. Gradients alone do not add up to anything that is known.
 //!
-//! Invariant: an explanation of a node or an edge does not depend on parts or processes. Batches are stretches of a list that
-//! all ranks know, and each target has a neighborhood of its own. Graphs are batched by process: the last bits of their
+//! Invariant: an explanation of a node or an edge does not depend on parts, processes or batches. Each target has a neighborhood of
+//! its own, which is drawn by the target. Graphs are batched by process: the last bits of their
 //! contributions, and the ranks of equal contributions, depend on the number of processes.
 
 mod graphs;

@@ -43,6 +43,7 @@ pub fn explain_nodes<'s, B: AutodiffGnnBackend>(
         Some(time) => Seeds::Timed(nodes.into_iter().map(|node| (node, time)).collect()),
     };
     let loader = DistNeighborLoader::new(sampler, node_type, seeds, config.loader(options), job.world)?;
+    let loader = loader.with_draws_by_seed();
     let of_device = job.device.clone();
     let batches = loader.epoch_map(0, move |batch: MiniBatch| {
         let num_seeds = batch.num_seeds;
