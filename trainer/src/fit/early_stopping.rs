@@ -14,10 +14,10 @@ impl EarlyStopping {
         Self { selection, num_worse: 0 }
     }
 
-    /// Returns true if `patience` validations in a row were not better than the best one. The metric is that of all ranks, so
-    /// all of them stop at the same epoch.
+    /// Returns true if `patience` validations in a row were not better than the best one, unless it is 0. The metric is that of
+    /// all ranks, so all of them stop at the same epoch.
     pub(super) fn is_due(&self, patience: Option<u64>) -> bool {
-        patience.is_some_and(|patience| self.num_worse >= patience.max(1))
+        patience.is_some_and(|patience| patience > 0 && self.num_worse >= patience)
     }
 
     /// Returns a measure of which greater values are better.
@@ -36,5 +36,26 @@ impl EarlyStopping {
         };
         self.num_worse = if is_better { 0 } else { self.num_worse + u64::from(metric.is_some()) };
         is_better
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn validations_in_a_row_without_a_better_metric_end_the_training() {
+        let mut stopping = EarlyStopping::new(Selection { metric: "loss".into(), higher_is_better: false });
+        let mut best = None;
+        // Equal metrics are not better.
+        for (metric, num_worse) in [(2.0, 0), (2.0, 1), (3.0, 2), (1.0, 0), (1.5, 1), (1.5, 2)] {
+            let is_better = stopping.validated(Some(metric), best, false);
+            assert_eq!((is_better, stopping.num_worse), (num_worse == 0, num_worse), "{metric}");
+            best = if is_better { Some(metric) } else { best };
+        }
+        for (patience, is_due) in [(None, false), (Some(0), false), (Some(1), true), (Some(2), true), (Some(3), false)]
+        {
+            assert_eq!(stopping.is_due(patience), is_due, "{patience:?}");
+        }
     }
 }
