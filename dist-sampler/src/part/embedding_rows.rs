@@ -161,3 +161,65 @@ impl EmbeddingRows {
         self.memory.par_chunks_exact_mut(self.layout.width()).for_each(|row| row[dim..].fill(0.0));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIM: usize = 2;
+
+    /// Updates a row by gradients that depend on the step.
+    fn update(rows: &mut EmbeddingRows, row: usize, step: u64) {
+        let layout = rows.layout();
+        let width = layout.width();
+        let gradient = [0.0, 1.0].map(|column| (step as f32 * 0.7 + row as f32 + column).cos() + 0.1);
+        let row = &mut rows.memory_mut()[row * width..][..width];
+        layout.update(row, &gradient, &SparseAdam::new(0.01), step, &mut [0.0; DIM]);
+    }
+
+    /// Returns the values, or the averages, of all four rows.
+    fn read(rows: &mut EmbeddingRows, version: u64, averages: bool) -> Vec<f64> {
+        let mut found = [0.0; 4 * DIM];
+        rows.show_averages(averages);
+        rows.read_range(0..4, version, &mut found);
+        found.map(f64::from).to_vec()
+    }
+
+    /// Rows have gradients in each step, in some, rarely and never. Then follow more steps without gradients than an `i32`
+    /// counts.
+    #[test]
+    fn averages_of_many_steps_are_those_of_the_slow_version() {
+        for decay in [0.9, 0.999, 0.9999] {
+            let mut rows = EmbeddingRows::new(4, DIM, |row, values| values.fill(row as f32));
+            rows.average(decay);
+            let mut slow: Vec<f64> = Vec::new();
+            for step in 1..=20_000 {
+                for (row, every) in [1, 7, 2500].into_iter().enumerate() {
+                    if step % every == 0 {
+                        update(&mut rows, row, step);
+                    }
+                }
+                let values = read(&mut rows, step, false);
+                if slow.is_empty() {
+                    slow.clone_from(&values);
+                }
+                slow.iter_mut().zip(&values).for_each(|(slow, value)| *slow += (1.0 - decay) * (value - *slow));
+                let found = read(&mut rows, step, true);
+                // Values and their differences to the averages have 24 bits, and the errors of many steps add up.
+                let far = found.iter().zip(&slow).find(|(found, slow)| (*found - *slow).abs() > 2e-4);
+                assert!(far.is_none(), "decay {decay}, step {step}: {far:?}");
+            }
+            let values = read(&mut rows, 20_000, false);
+            assert_ne!(read(&mut rows, 20_000, true)[..DIM], values[..DIM], "decay {decay}");
+            let late = 3_000_000_000;
+            assert_eq!(read(&mut rows, late, true), values, "decay {decay}");
+            // One more update, of which the average takes its share.
+            update(&mut rows, 2, late + 1);
+            let now = read(&mut rows, late + 1, false);
+            for (at, found) in read(&mut rows, late + 1, true).into_iter().enumerate() {
+                let expected = values[at] + (1.0 - decay) * (now[at] - values[at]);
+                assert!((found - expected).abs() < 1e-6, "decay {decay}, {at}: {found} for {expected}");
+            }
+        }
+    }
+}
