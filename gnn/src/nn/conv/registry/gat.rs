@@ -301,20 +301,20 @@ impl<B: GnnBackend> GatConv<B> {
         dropout: DropoutMask,
     ) -> Tensor<B, 2> {
         let attention = self.attention(block, dropout);
-        let product = |x, weight, bias: &Option<Param<Tensor<B, 1>>>| {
-            linear(x, weight, bias.as_ref().map(Param::val), self.product())
-        };
-        let z = product(x_src.clone(), self.weight_src.val(), &self.bias_src);
+        let bias_src = self.bias_src.as_ref().map(Param::val);
+        let z = linear(x_src.clone(), self.weight_src.val(), bias_src, self.product());
         self.finish(match self.settings.version {
             AttentionVersion::V1 => {
-                let score_src = product(x_src, self.score_weight(true), &None);
-                let score_dst = product(x_dst, self.score_weight(false), &None);
+                // Scores are not rounded, since the softmax is steep.
+                let score_src = linear(x_src, self.score_weight(true), None, Activation::Identity);
+                let score_dst = linear(x_dst, self.score_weight(false), None, Activation::Identity);
                 gat_attention(z, score_src, score_dst, &attention)
             }
             AttentionVersion::V2 => {
                 let weight_dst = self.weight_dst.as_ref().unwrap_or(&self.weight_src).val();
                 let [_, width] = weight_dst.dims();
-                let of_dst = product(x_dst, weight_dst, &self.bias_dst);
+                let bias_dst = self.bias_dst.as_ref().map(Param::val);
+                let of_dst = linear(x_dst, weight_dst, bias_dst, self.product());
                 gatv2_attention(z, of_dst, self.attention_src.val().reshape([width]), &attention)
             }
         })
