@@ -8,8 +8,8 @@
 //! in the order of the pieces, so they do not depend on the threads.
 //!
 //! Invariant: a graph does not depend on the files of its tables. The same rows in arrays, CSV and Parquet give the
-//! same parts (`partition/tests/tables.rs`): original ids are row numbers, sums are exact, and the transform of a row
-//! depends on fitted values only.
+//! same parts (`programs/partition-graph/tests/tables.rs`): original ids are row numbers, sums are exact, and the transform of a
+//! row depends on fitted values only.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

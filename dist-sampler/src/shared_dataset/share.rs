@@ -21,7 +21,7 @@ use std::path::Path;
 /// holds them in memory once. The files are removed as soon as all have mapped them. Files of a process that was killed
 /// before that are removed by the next call.
 ///
-/// Invariant: training gives the same bits as on the same dataset in one part (`trainer/tests/unpartitioned.rs`).
+/// Invariant: training gives the same bits as on the same dataset in one part (`programs/train/tests/unpartitioned.rs`).
 ///
 /// ```
 /// use edgecut_cluster::Cluster;

@@ -27,7 +27,7 @@ impl WorkObserver for () {}
 /// Scratch files have no name, so the kernel frees them when the process ends in any way.
 ///
 /// Invariant: readers see a `Buffer` in both cases, so parts that are written from scratch files have the same bytes as
-/// those from memory (`partition/tests/memory_limit.rs`). Arrays with an entry per node stay in memory.
+/// those from memory (`programs/partition-graph/tests/memory_limit.rs`). Arrays with an entry per node stay in memory.
 #[derive(Clone, Default)]
 pub struct Workspace {
     scratch: Option<Arc<Scratch>>,

@@ -133,7 +133,7 @@ impl Part {
     /// mapped file. The copy takes 4 bytes per edge and 12 per node, plus 4 per edge for weights and 8 per edge for
     /// each kind of times. Processes no longer share these arrays. Features, labels, ids and held-out edges stay mapped. `train`
     /// leaves the edges mapped if several processes of a machine share the part, so that the machine holds them once
-    /// (`trainer/tests/shared_part.rs`).
+    /// (`programs/train/tests/shared_part.rs`).
     pub fn with_edges_in_memory(mut self) -> Self {
         let in_memory = |edges: PartEdges| PartEdges {
             csc: edges.csc.into_memory(),

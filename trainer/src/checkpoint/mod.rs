@@ -3,7 +3,7 @@
 //! Batches, dropout and the order of seeds are functions of the seed, the epoch and the step. The state of a rank is
 //! therefore the parameters, the optimizer, the rows of embeddings and some counters. Whatever the training loop keeps
 //! from one step to the next belongs to the state. Scores of the best epoch are computed again.
-//! `trainer/tests/checkpoints` kills runs at many moments.
+//! `programs/train/tests/checkpoints` kills runs at many moments.
 //!
 //! A checkpoint is a folder `step-XXXXXXXX` with a file per rank. Each node completes it with a manifest, which it writes
 //! after all ranks have written their files. Without the manifests of all nodes, a checkpoint does not exist.

@@ -14,7 +14,7 @@ const EMBEDDINGS: &str = "embeddings";
 /// Freezes the parameters and embeddings that `names` selects: a name is a tensor's name, or the first parts of the
 /// names of several tensors, up to a dot. Frozen parameters have no gradients, so that the optimizer skips them. They
 /// are in no all-reduce of gradients, no norm of gradients and no step of the optimizer. The average of running
-/// statistics includes them, in `f64`, so they keep every bit (`trainer/tests/warm_start.rs`).
+/// statistics includes them, in `f64`, so they keep every bit (`programs/train/tests/warm_start.rs`).
 ///
 /// # Errors
 /// [`TrainError::Config`] for a name that selects nothing, or if nothing would be trained.

@@ -1,7 +1,7 @@
 //! Exact inference, layer by layer.
 //!
 //! Invariant: the rows equal the rows of an evaluation with all neighbors, for every model and layout
-//! (`trainer/tests/predict.rs`). Edge types with a fan-out of 0 in all hops are not read by either.
+//! (`programs/train/tests/predict.rs`). Edge types with a fan-out of 0 in all hops are not read by either.
 
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;

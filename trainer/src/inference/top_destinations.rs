@@ -38,7 +38,7 @@ pub struct TopDestinationsConfig {
 /// row and the `k` best of each rank on the network. The alternative, in which each rank ranks all destinations for its
 /// share of the sources, sends every row of the other parts to every rank, once for each block of sources in memory. It
 /// would also have to ask other parts for the known edges of a source, which are stored with their destinations.
-/// `trainer/tests/predict_links.rs` compares scores and ranks with brute force.
+/// `programs/train/tests/predict_links.rs` compares scores and ranks with brute force.
 pub struct TopDestinations {
     ends: LinkEnds,
     k: usize,
