@@ -282,7 +282,8 @@ where
     }
 
     fn weigh_sources(weights: FloatTensor<Self>, of_src: FloatTensor<Self>, block: &Block) -> FloatTensor<Self> {
-        let (heads, width) = (columns(&weights), columns(&of_src));
+        let heads = columns(&weights);
+        let width = columns(&of_src);
         with_type_of!(of_src, T => {
             let of_src = HeadRows { values: &T::of(&of_src), width, heads };
             tensor(head_kernels::weigh_sources(&T::of(&weights), of_src, block), [block.num_dst(), width])
@@ -290,7 +291,8 @@ where
     }
 
     fn weigh_destinations(weights: FloatTensor<Self>, of_dst: FloatTensor<Self>, block: &Block) -> FloatTensor<Self> {
-        let (heads, width) = (columns(&weights), columns(&of_dst));
+        let heads = columns(&weights);
+        let width = columns(&of_dst);
         with_type_of!(of_dst, T => {
             let of_dst = HeadRows { values: &T::of(&of_dst), width, heads };
             tensor(head_kernels::weigh_destinations(&T::of(&weights), of_dst, block), [block.num_src(), width])
