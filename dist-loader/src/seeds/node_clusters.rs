@@ -27,15 +27,22 @@ impl NodeClusters {
     /// ids. `starts` has the position of the first node of each cluster, and the number of nodes.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] if `starts` does not begin with 0, decreases, or does not end with the number of nodes.
+    /// [`LoaderError::Config`] if `starts` does not begin with 0, decreases, or does not end with the number of nodes, and for a
+    /// node that is listed twice.
     pub fn new(nodes: Option<Vec<u32>>, starts: Vec<u32>) -> Result<Self, LoaderError> {
         let num_nodes = starts.last().map(|&end| end as usize);
         let is_valid = starts.first() == Some(&0) && starts.is_sorted();
-        if is_valid && nodes.as_ref().is_none_or(|nodes| Some(nodes.len()) == num_nodes) {
-            return Ok(Self { nodes, starts });
+        if !is_valid || nodes.as_ref().is_some_and(|nodes| Some(nodes.len()) != num_nodes) {
+            let what =
+                "the positions of the clusters must begin with 0, not decrease, and end with the number of nodes";
+            return Err(LoaderError::Config { what: what.into() });
         }
-        let what = "the positions of the clusters must begin with 0, not decrease, and end with the number of nodes";
-        Err(LoaderError::Config { what: what.into() })
+        if let Some(node) = nodes.as_deref().and_then(first_repeated) {
+            let what =
+                format!("node {node} is listed twice, but a node is in at most one cluster: list each node once");
+            return Err(LoaderError::Config { what });
+        }
+        Ok(Self { nodes, starts })
     }
 
     /// Returns the number of clusters.
@@ -93,6 +100,13 @@ impl NodeClusters {
     }
 }
 
+/// Returns the least id that is listed twice.
+fn first_repeated(nodes: &[u32]) -> Option<u32> {
+    let mut sorted = nodes.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
 /// Returns the seeds of a neighborhood with the edges between them.
 pub(crate) fn among_seeds(mut subgraph: SampledSubgraph, part: &Part) -> SampledSubgraph {
     for (e, edges) in subgraph.edges.iter_mut().enumerate() {
@@ -142,6 +156,15 @@ mod tests {
             assert!(NodeClusters::new(Some(vec![4, 5, 6]), starts.clone()).is_err(), "{starts:?}");
         }
         assert!(NodeClusters::new(None, vec![0, 2]).is_ok());
+    }
+
+    #[test]
+    fn a_node_of_two_clusters_is_rejected() {
+        for nodes in [vec![4, 5, 4], vec![5, 5, 4]] {
+            let error = NodeClusters::new(Some(nodes.clone()), vec![0, 2, 3]).expect_err("a repeated node").to_string();
+            assert!(error.contains("is listed twice"), "{nodes:?}: {error}");
+        }
+        assert!(NodeClusters::new(Some(vec![4, 6, 5]), vec![0, 2, 3]).is_ok());
     }
 
     #[test]
