@@ -6,6 +6,7 @@ use crate::error::SampleError;
 use crate::part::requests::{EdgeIdsRequest, Refusal};
 use bytes::Bytes;
 use edgecut_graph::{EdgeIdKind, EdgeIds, EdgeTypeId, TextArray};
+use futures::future::try_join_all;
 use std::sync::Arc;
 
 /// The bytes of an id that a request reckons with.
@@ -33,24 +34,36 @@ impl DistGraph {
         let piece = (self.config.fetch_chunk_bytes / BYTES_PER_ID).max(1);
         let mut found =
             Found { kind, numbers: vec![0; destinations.len()], texts: vec![Bytes::new(); destinations.len()] };
+        let mut pieces = Vec::new();
         for (owner, asked) in asked.iter().enumerate() {
             for (at, words) in asked.pieces(piece, 2) {
                 let request = EdgeIdsRequest { edge_type, edges: bytes_of(words.to_vec()) };
-                if let Some(peer) = &self.peers[owner] {
-                    let reply = peer.ask(request.clone(), None).await?;
-                    found.place(at, &reply).map_err(|why| peer.failed(&request, why))?;
-                    continue;
-                }
-                let local = self.part.clone();
-                let read = self.workers.run(move || local.edge_ids(&request, usize::MAX)).await?;
-                let reply = read.map_err(Refusal::by_own_part)?;
-                found.place(at, &reply).map_err(|what| SampleError::Internal { what })?;
+                pieces.push(async move {
+                    let reply = self.edge_ids_of(owner, request.clone()).await?;
+                    Ok::<_, SampleError>((owner, request, at, reply))
+                });
             }
+        }
+        for (owner, request, at, reply) in try_join_all(pieces).await? {
+            found.place(at, &reply).map_err(|why| match &self.peers[owner] {
+                Some(peer) => peer.failed(&request, why),
+                None => SampleError::Internal { what: why },
+            })?;
         }
         Ok(match kind {
             EdgeIdKind::Numbers => EdgeIds::Numbers(found.numbers.into()),
             EdgeIdKind::Texts => EdgeIds::Texts(TextArray::of(&found.texts)),
         })
+    }
+
+    /// Returns the reply of the part `owner`.
+    async fn edge_ids_of(&self, owner: usize, request: EdgeIdsRequest) -> Result<Bytes, SampleError> {
+        if let Some(peer) = &self.peers[owner] {
+            return peer.ask(request, None).await;
+        }
+        let local = self.part.clone();
+        let read = self.workers.run(move || local.edge_ids(&request, usize::MAX)).await?;
+        read.map_err(Refusal::by_own_part)
     }
 }
 
