@@ -90,7 +90,8 @@ class Store(Membership):
     name : str
         The name of the dataset.
     num_parts : int
-        The number of parts.
+        The number of parts in the folder, of which a process may hold several; 1 for a dataset, and the number of servers for
+        a graph that servers hold.
     node_types : list of NodeType
         The node types.
     edge_types : list of EdgeType

@@ -136,10 +136,10 @@ impl Graph {
         Ok(self.0.get()?.graph.cluster().world_size())
     }
 
-    /// The number of parts of the graph.
+    /// The number of parts of the graph, or of the servers that hold it.
     #[getter]
     fn num_parts(&self) -> PyResult<usize> {
-        Ok(self.0.get()?.graph.num_seed_groups())
+        Ok(self.0.get()?.graph.num_parts())
     }
 
     /// The description of the graph, as the JSON text of META.json.

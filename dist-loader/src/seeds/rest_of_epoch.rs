@@ -102,7 +102,7 @@ impl SeedPartition {
             let owned = book.range(DiskPartId(part as u32));
             vec![num_before(owned.end) - num_before(owned.start)]
         };
-        Self::agree((0..num_parts(graph)).map(count).collect(), world)
+        Self::agree((0..graph.num_parts()).map(count).collect(), world)
     }
 
     /// Counts the edges of some types in a set of training edges. Every rank must call this.
@@ -112,7 +112,7 @@ impl SeedPartition {
         edge_types: &[EdgeTypeId],
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
-        let mut counts = vec![vec![0; edge_types.len()]; num_parts(graph)];
+        let mut counts = vec![vec![0; edge_types.len()]; graph.num_parts()];
         for (at, &edge_type) in edge_types.iter().enumerate() {
             if graph.is_client() {
                 for part in graph.seed_share().parts {
@@ -232,11 +232,6 @@ impl SeedPartition {
         });
         ShareList { ends: ends.collect(), cells, left }
     }
-}
-
-/// Returns the number of parts on disk, or of parts that servers serve.
-fn num_parts(graph: &DistGraph) -> usize {
-    if graph.is_client() { graph.num_seed_groups() } else { graph.part().meta().num_parts_on_disk() }
 }
 
 #[cfg(test)]

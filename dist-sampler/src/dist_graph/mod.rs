@@ -458,6 +458,14 @@ impl DistGraph {
         }
     }
 
+    /// Returns the number of parts on disk, of which a process may hold several. Clients know the number of servers only.
+    pub fn num_parts(&self) -> usize {
+        match self.role {
+            Role::Client { num_parts, .. } => num_parts as usize,
+            _ => self.part().meta().num_parts_on_disk(),
+        }
+    }
+
     /// Returns empty number maps, one per node type.
     pub(crate) fn take_relabels(&self) -> Vec<Relabel> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
