@@ -283,9 +283,7 @@ class NeighborSampler(GraphSampler):
         """Return the edge types with the reverses of an edge type, besides the type itself."""
         if name is None:
             return []
-        relation = name[1]
-        reverse = relation[4:] if relation.startswith("rev_") else f"rev_{relation}"
-        found = [(name[-1], reverse, name[0])]
+        found = [key for key in self.graph.edge_types if _edgecut.are_reverses(name, key)]
         for one, other in self.reverse_types:
             found += [other] * (name == one) + [one] * (name == other)
         back = [key for key in self.graph.edge_types if (key[0], key[-1]) == (name[-1], name[0])]

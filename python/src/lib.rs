@@ -36,5 +36,6 @@ fn _edgecut(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(attributes::node_attribute, module)?)?;
     module.add_function(wrap_pyfunction!(attributes::split_nodes, module)?)?;
     module.add_function(wrap_pyfunction!(attributes::whole_edges, module)?)?;
+    module.add_function(wrap_pyfunction!(links::are_reverses, module)?)?;
     module.add_function(wrap_pyfunction!(partition::partition, module)?)
 }

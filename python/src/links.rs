@@ -1,6 +1,7 @@
 //! The edges of loaders of links.
 
 use crate::errors::{failed_in, invalid};
+use crate::fork_guard::enter;
 use crate::graph::OpenGraph;
 use crate::seeds::{global_ids, not_made, original_ids, split_named};
 use edgecut_cluster::ProcessGroup;
@@ -9,7 +10,7 @@ use edgecut_dist_loader::{
     NegativeDistribution, NegativeSampling, SeedEdge, SharedSettings,
 };
 use edgecut_dist_sampler::DistNeighborSampler;
-use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, Split};
+use edgecut_graph::{EdgeTypeId, EdgeTypeNames, Meta, NodeTypeId, Split};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -155,6 +156,17 @@ impl LinkSeeds {
         let loader = DistLinkNeighborLoader::new(sampler, seeds, config, self.config, world);
         Ok((loader.map_err(|error| not_made(cluster, error))?, warnings))
     }
+}
+
+/// Returns true if two edge types, each given by source, relation and destination, hold each other's reverse edges by their names.
+#[pyfunction]
+pub(crate) fn are_reverses(one: [String; 3], other: [String; 3]) -> PyResult<bool> {
+    enter()?;
+    Ok(names(&one).is_reverse_of(&names(&other), &[]))
+}
+
+fn names([src, relation, dst]: &[String; 3]) -> EdgeTypeNames<'_> {
+    EdgeTypeNames { src, relation, dst }
 }
 
 /// Returns the warning of an edge type that seems to hold the reverses of the seed edges.

@@ -287,6 +287,7 @@ entries = {
     "node_attribute": [lambda: _edgecut.node_attribute(graph, 0, "x", np.arange(3))],
     "split_nodes": [lambda: store.split("train")],
     "whole_edges": [lambda: _edgecut.whole_edges(graph, 0)],
+    "are_reverses": [lambda: _edgecut.are_reverses(("a", "x", "b"), ("b", "rev_x", "a"))],
     "partition": [lambda: _edgecut.partition("x", 1, "y", settings)],
 }
 natives = {name: value for name, value in vars(_edgecut).items() if not name.startswith("_") and name != "EdgecutError"}

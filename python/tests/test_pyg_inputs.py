@@ -361,6 +361,20 @@ def test_no_message_flows_over_seed_edges(subgraph_type, graph, negatives):
         assert num_messages > 0
 
 
+def test_names_tell_reverses_in_both_directions():
+    data, edges = random_hetero(), ("author; x=1", "rev_by", "paper")
+    data[edges].edge_index = data["author; x=1", "to", "paper"].edge_index
+    # `train link` takes both for reverses as well.
+    names = ("by", "rev_rev_by")
+    for name in names:
+        data["paper", name, "author; x=1"].edge_index = data[edges].edge_index.flip(0)
+    loader = edgecut.LinkNeighborLoader(data, [-1], edges, exclude_seed_edges=True, reverse_types=[], batch_size=20)
+    for batch in loader:
+        wanted = {(dst, src) for src, dst in ends_of(batch, data, edges, "edge_label_index")[0]}
+        for name in names:
+            assert not wanted & set(ends_of(batch, data, ("paper", name, "author; x=1"))[0])
+
+
 @pytest.mark.parametrize("subgraph_type", ["directional", "induced"])
 def test_no_message_flows_over_declared_reverses(subgraph_type):
     data = random_hetero()
