@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["array", "check_hops", "check_output", "checked", "integers", "refuse_unknown", "reverse_pairs", "whole_number"]
+__all__ = ["array", "check_hops", "check_output", "checked", "integers", "refuse_numeric_mask", "refuse_unknown", "reverse_pairs", "whole_number"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -138,6 +138,8 @@ def warn_if_empty(loader: Sized, drop_last: bool, stacklevel: int) -> None:
 
 def array(values: Any, name: str) -> np.ndarray:
     """Return an argument as an array."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"`{name}` has masked entries: leave them out by `.compressed()`, or give them a value by `.filled(…)`")
     try:
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -148,12 +150,24 @@ def array(values: Any, name: str) -> np.ndarray:
 def integers(values: Any, name: str) -> np.ndarray:
     """Return a vector of whole numbers."""
     vector = array(values, name)
-    if vector.ndim != 1 or (vector.size > 0 and not np.issubdtype(vector.dtype, np.integer)):
+    # NumPy counts differences of times, which have a unit, among whole numbers.
+    if vector.ndim != 1 or (vector.size > 0 and vector.dtype.kind not in "iu"):
         given = _shown(values) if vector.ndim == 0 else f"{vector.ndim} of {vector.dtype}"
         raise ValueError(f"`{name}` must have one dimension and whole numbers, not {given}")
     if vector.dtype == np.uint64 and vector.size > 0 and vector.max() >= 2**63:
         raise ValueError(f"`{name}` has {vector.max()}, which exceeds 64-bit integers")
     return np.ascontiguousarray(vector, np.int64)
+
+
+def refuse_numeric_mask(ids: Any, number: int, name: str, of_what: str) -> None:
+    """Reject ids that are a mask of whole numbers, which would stand for the ids 0 and 1 again and again.
+
+    `number` is the number of all nodes or graphs. `ids` are a vector of NumPy or PyTorch.
+    """
+    if len(ids) == number > 2 and ids.min() >= 0 and ids.max() <= 1:
+        raise ValueError(
+            f"`{name}` has {number} entries, all of them 0 or 1, and there are {number} {of_what}: a mask has the type bool, as by `!= 0`"
+        )
 
 
 def whole_edge_type(name: tuple[str, ...], edge_types: Sequence[Any], argument: str) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class EdgeIds:
                     f"`edge_index` has the shape {ends.shape}, but the graph has {expected[1]} edges of type {name}: give "
                     "all edges that carry messages, also those that were added when the graph was partitioned"
                 )
-            if ends.size > 0 and not np.issubdtype(ends.dtype, np.integer):
+            if ends.size > 0 and ends.dtype.kind not in "iu":
                 raise ValueError(f"`edge_index` must have whole numbers, not {ends.dtype}")
             types = [node_types.index(name[0]), node_types.index(name[2])]
             num_nodes = store.node_types[types[1]].num_nodes

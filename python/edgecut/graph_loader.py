@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _edgecut, distributed
-from .arguments import array, check_output, checked, integers, refuse_unknown, warn_if_empty
+from .arguments import array, check_output, checked, integers, refuse_numeric_mask, refuse_unknown, warn_if_empty
 from .epochs import EpochLoader
 from .graph_dataset import GraphDataset
 
@@ -130,8 +130,10 @@ def _numbers(graphs: Any, num_graphs: int) -> np.ndarray:
     if numbers.dtype == np.bool_:
         if numbers.shape != (num_graphs,):
             raise ValueError(f"`graphs`: the mask has the shape {numbers.shape}, but there are {num_graphs} graphs")
-        numbers = np.flatnonzero(numbers)
-    return integers(numbers, "graphs")
+        return np.flatnonzero(numbers)
+    numbers = integers(numbers, "graphs")
+    refuse_numeric_mask(numbers, num_graphs, "graphs", "graphs")
+    return numbers
 
 
 def _converter(output: str | None) -> Callable[[dict[str, Any]], Any]:

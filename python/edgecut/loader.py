@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _edgecut, distributed
 from .arguments import (
-    array, check_output, checked, integers, refuse_unknown, warn_if_empty, whole_edge_type, whole_number,
+    array, check_output, checked, integers, refuse_numeric_mask, refuse_unknown, warn_if_empty, whole_edge_type, whole_number,
 )
 from .edge_ids import EdgeIds
 from .epochs import EpochLoader
@@ -336,13 +336,14 @@ def _input_nodes(
         return node_type, nodes, None, None
     ids = array(nodes, "input_nodes")
     refuse_texts(ids, "input_nodes")
+    num_nodes = data.node_types[types.index(node_type) if node_type else 0].num_nodes
     if ids.dtype == np.bool_:
-        num_nodes = data.node_types[types.index(node_type) if node_type else 0].num_nodes
         if ids.shape != (num_nodes,):
             raise ValueError(f"`input_nodes`: the mask has the shape {ids.shape}, but there are {num_nodes} nodes")
         ids = np.flatnonzero(ids)
         return node_type, None, ids, ids
     ids = integers(ids, "input_nodes")
+    refuse_numeric_mask(ids, num_nodes, "input_nodes", "nodes")
     return node_type, None, ids, np.arange(len(ids))
 
 

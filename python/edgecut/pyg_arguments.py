@@ -22,6 +22,8 @@ def input_nodes(graph: PygGraph, given: Any, input_id: Any = None, argument: str
     """
     node_type, nodes = _with_type(graph, given)
     ids, positions = ids_of(nodes, graph.num_nodes[node_type], argument)
+    if positions is None:
+        arguments.refuse_numeric_mask(ids, graph.num_nodes[node_type], argument, "nodes")
     if input_id is not None:
         positions = integers(input_id, "input_id")
         check_length("input_id", positions, len(ids), "input nodes")

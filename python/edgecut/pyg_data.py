@@ -498,7 +498,7 @@ def integers(values: Any, name: str) -> Tensor:
         is_whole = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
     else:
         vector = arguments.array(values, name)
-        dtype, is_whole = vector.dtype, np.issubdtype(vector.dtype, np.integer)
+        dtype, is_whole = vector.dtype, vector.dtype.kind in "iu"
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector.reshape(-1)
     # Empty lists become floats.

@@ -121,6 +121,7 @@ def test_wrong_arguments_are_value_errors(tu, tmp_path):
         ("-1 is not one of", {"graphs": [-1]}),
         ("whole numbers", {"graphs": [0.5]}),
         ("mask has the shape", {"graphs": np.ones(3, bool)}),
+        ("a mask has the type bool", {"graphs": np.arange(40) % 2}),
         ("batch size must be", {"batch_size": 0}),
         ("nodes", {"max_num_nodes": 1}),
         ("`output`", {"output": "dgl"}),

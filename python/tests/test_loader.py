@@ -279,6 +279,22 @@ def test_input_nodes_may_be_ids_masks_splits_or_all(parts):
         assert not np.array_equal(seeds(shuffled), ids)
 
 
+def test_arrays_that_would_lose_their_meaning_are_refused(parts):
+    with edgecut.open(parts[1]) as store:
+        is_even = np.arange(2000) % 2 == 0
+        for why, nodes, more in [
+            (r"`input_nodes` has masked entries: leave them out by `.compressed\(\)`", np.ma.array([1, 2, 3], mask=[0, 1, 0]), {}),
+            ("all of them 0 or 1, and there are 2000 nodes: a mask has the type bool", is_even.astype(np.uint8), {"disjoint": True}),
+            ("`input_nodes` must have one dimension and whole numbers", np.array([1, 2], "timedelta64[s]"), {}),
+            ("`input_time` must have one dimension and whole", [1], {"input_time": np.array([1], "timedelta64[s]"), "time_attr": "time"}),
+        ]:
+            with pytest.raises(ValueError, match=why):
+                edgecut.NeighborLoader(store, [2], nodes, output="numpy", **more)
+        # Nothing of this array is masked.
+        loader = edgecut.NeighborLoader(store, [2], np.ma.array([1, 2, 3], mask=False), output="numpy")
+        assert [batch["n_id"][0] for batch in loader] == [1, 2, 3]
+
+
 def test_a_loader_whose_batches_are_all_left_out_warns(parts):
     with edgecut.open(parts[1]) as store:
         load = lambda number, **more: edgecut.NeighborLoader(store, [2], np.arange(number), batch_size=8, output="numpy", **more)

@@ -55,6 +55,24 @@ def test_masks_of_another_length_are_refused():
                 load(mask)
 
 
+def test_masks_of_numbers_and_masked_entries_are_refused():
+    data, typed = random_data(), random_hetero()
+    for argument, load in (
+        ("input_nodes", lambda nodes: edgecut.NeighborLoader(data, [2], nodes)),
+        ("input_nodes", lambda nodes: edgecut.HGTLoader(typed, [2], ("paper", nodes[:40]))),
+        ("node_idx", lambda nodes: edgecut.ShaDowKHopSampler(data, 1, 2, nodes)),
+    ):
+        for mask in (torch.arange(60) % 2, (np.arange(60) == 3).astype(np.uint8)):
+            with pytest.raises(ValueError, match=f"`{argument}` has [46]0 entries, all of them 0 or 1, .*: a mask has the type bool"):
+                load(mask)
+        with pytest.raises(ValueError, match=f"`{argument}` has masked entries"):
+            load(np.ma.array(np.arange(60) % 40, mask=np.arange(60) == 3))
+    # These are ids.
+    assert nodes_of(edgecut.NeighborLoader(data, [2], [0, 1, 1, 0], batch_size=4)) == [0, 1, 1, 0]
+    with pytest.raises(ValueError, match="`input_time` must .*whole numbers"):
+        edgecut.NeighborLoader(data, [2], [3], np.array([1], "timedelta64[s]"), time_attr="born")
+
+
 def test_fractions_are_neither_ids_nor_times_nor_numbers():
     data, typed = random_data(), random_hetero()
     half, times = torch.tensor([3.5]), torch.full((60,), -0.5)
