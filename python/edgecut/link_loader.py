@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import array, checked, integers, reverse_pairs
-from .loader import SPLITS, Loader, by_type, is_edge_type, known_edge_type, refuse_texts
+from .loader import SPLITS, Loader, by_type, is_edge_type, known_edge_type, refuse_texts, times_of_inputs
 from .store import Store
 
 __all__ = ["LinkNeighborLoader"]
@@ -39,7 +39,8 @@ class LinkNeighborLoader(Loader):
         The label of each edge, for arrays. With binary negatives, 0 becomes the label of the negatives, and labels from 0 on
         grow by 1, as in PyG.
     edge_label_time : array of int, optional
-        The time of each edge, for arrays. Needs ``time_attr``.
+        The time of each edge, for arrays, in the unit of the graph's times: nanoseconds since 1970 for dates of tables. Needs
+        ``time_attr``.
     neg_sampling : {'binary', 'triplet'}, dict, or torch_geometric.sampler.NegativeSampling; optional
         The negatives: for each edge, ``amount`` nodes in place of its destination. They are drawn uniformly among the
         nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one. The negatives of
@@ -150,7 +151,7 @@ class LinkNeighborLoader(Loader):
                 "edge_type": edge_type,
                 "src": None if ends is None else ends[0],
                 "dst": None if ends is None else ends[1],
-                "times": None if edge_label_time is None else integers(edge_label_time, "edge_label_time"),
+                "times": times_of_inputs(data, edge_label_time, "edge_label_time"),
                 "split": split,
                 "neg_sampling": self._mode,
                 "edge_label": None if self._labels is None else _digest(self._labels),

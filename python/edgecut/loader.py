@@ -22,6 +22,9 @@ __all__ = ["NeighborLoader"]
 
 SPLITS = ("train", "valid", "test")
 
+# Until April 1970. Times of today in microseconds, milliseconds or seconds are less as well.
+_FEW_NANOSECONDS = 10**16
+
 
 # Arguments of PyG's loaders that loaders of a Store do not have, with their defaults and what to do instead.
 _OF_PYG_DATA = {
@@ -151,7 +154,8 @@ class NeighborLoader(Loader):
         of its nodes, and ``None`` for all nodes. In a job, a process takes the nodes of its own part; but an array must be
         the same in all processes, which take its batches in turn.
     input_time : array of int, optional
-        The time of each input node, for arrays. Needs ``time_attr``. A node may be listed at several times.
+        The time of each input node, for arrays, in the unit of the graph's times: nanoseconds since 1970 for dates of tables.
+        Needs ``time_attr``. A node may be listed at several times.
     replace : bool, default False
         Sample with replacement.
     disjoint : bool, default False
@@ -284,7 +288,7 @@ class NeighborLoader(Loader):
         settings = {
             "node_type": node_type,
             "seeds": ids,
-            "seed_times": None if input_time is None else integers(input_time, "input_time"),
+            "seed_times": times_of_inputs(data, input_time, "input_time"),
             "split": split,
             "links": None,
         }
@@ -345,6 +349,20 @@ def _input_nodes(
     ids = integers(ids, "input_nodes")
     refuse_numeric_mask(ids, num_nodes, "input_nodes", "nodes")
     return node_type, None, ids, np.arange(len(ids))
+
+
+def times_of_inputs(data: Store, times: Any, argument: str) -> np.ndarray | None:
+    """Return the times of input nodes or edges. A warning tells that they seem to have another unit than the times of the graph."""
+    if times is None:
+        return None
+    found = integers(times, argument)
+    if data._time_unit == "nanoseconds" and len(found) > 0 and np.abs(found).max() < _FEW_NANOSECONDS:
+        warnings.warn(
+            f"`{argument}` has times up to {found.max()}, but those of {data.name} are nanoseconds since 1970, so that nearly all of them "
+            "are later and are not sampled: pass nanoseconds, such as `times.astype('datetime64[ns]').astype('int64')`",
+            stacklevel=4,
+        )
+    return found
 
 
 def labels_of_inputs(nodes: NodeType, arrays: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -104,6 +104,8 @@ class Store(Membership):
         meta = json.loads(graph.meta())
         # The folder of now, also if the program changes its working directory.
         self._folder = None if folder is None else pathlib.Path(os.path.abspath(folder))
+        # The unit of all times, where a graph tells it.
+        self._time_unit: str | None = meta.get("time_unit")
         self._has_transforms: bool = meta.get("has_transforms", False)
         self._types_with_ids = {t["name"] for t in meta["node_types"] if t.get("has_id_map")}
         self._table_ids: dict[str, TableIds] = {}

@@ -295,6 +295,34 @@ def test_arrays_that_would_lose_their_meaning_are_refused(parts):
         assert [batch["n_id"][0] for batch in loader] == [1, 2, 3]
 
 
+def test_times_in_another_unit_than_those_of_tables_are_warned_of(tmp_path):
+    days = [f"2024-01-{day:02}" for day in range(1, 21)]
+    rows = [f"{number % 4},{number % 3},{day}" for number, day in enumerate(days)]
+    (tmp_path / "buys.csv").write_text("\n".join(["who,what,day", *rows]))
+    conf = "edges: [{relation: [user, buys, item], files: buys.csv, source_id_col: who, dest_id_col: what, time_col: day}]"
+    (tmp_path / "graph.yaml").write_text(conf)
+    flags = ("--conf", tmp_path / "graph.yaml", "--dataset", "shop", "--num-partitions", 1, "--output-dir", tmp_path / "parts")
+    run("partition-graph", *flags)
+    with edgecut.open(tmp_path / "parts") as store:
+        items = ("item", np.arange(3))
+        pairs = (("user", "buys", "item"), np.array([[0, 1, 2], [1, 2, 0]]))
+        for unit in ("ns", "us", "ms", "s"):
+            times = np.full(3, np.datetime64("2024-02-01", unit)).astype(np.int64)
+            for name, load in [
+                ("input_time", lambda: edgecut.NeighborLoader(store, [-1], items, times, time_attr="edge_time", batch_size=3, output="numpy")),
+                (
+                    "edge_label_time",
+                    lambda: edgecut.LinkNeighborLoader(store, [-1], pairs, None, times, time_attr="edge_time", batch_size=3, output="numpy"),
+                ),
+            ]:
+                with warnings.catch_warnings(record=True) as found:
+                    warnings.simplefilter("always")
+                    (batch,) = load()
+                assert (batch["edge_index"]["user", "buys", "item"].size > 0) == (unit == "ns")
+                told = [str(warning.message) for warning in found if warning.filename == __file__]
+                assert len(told) == (unit != "ns") and all(f"`{name}` has times up to" in text for text in told), told
+
+
 def test_a_loader_whose_batches_are_all_left_out_warns(parts):
     with edgecut.open(parts[1]) as store:
         load = lambda number, **more: edgecut.NeighborLoader(store, [2], np.arange(number), batch_size=8, output="numpy", **more)
