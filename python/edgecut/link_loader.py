@@ -245,10 +245,15 @@ def _edge_labels(edge_label: Any, ends: np.ndarray | None, mode: str | None) -> 
         raise ValueError("`edge_label` needs an array in `edge_label_index`, whose edges it labels")
     if mode == "triplet":
         raise ValueError("`edge_label` and triplets exclude each other: a triplet has one edge and its negatives")
-    labels = array(edge_label, "edge_label")
+    # The loader has a copy of the edges as well, so both stay what they are when the program changes its arrays.
+    labels = array(edge_label, "edge_label").copy()
     if len(labels) != ends.shape[1]:
         raise ValueError(f"`edge_label` has {len(labels)} entries for {ends.shape[1]} edges")
-    return labels + 1 if mode == "binary" and len(labels) > 0 and labels.min() == 0 else labels
+    if mode != "binary" or len(labels) == 0 or labels.min() != 0:
+        return labels
+    # The greatest label of a small type has no successor.
+    has_room = labels.dtype.kind not in "iu" or labels.max() < np.iinfo(labels.dtype).max
+    return (labels if has_room else labels.astype(np.int64)) + 1
 
 
 def _negatives(neg_sampling: Any) -> tuple[str | None, int]:

@@ -122,7 +122,10 @@ def labels(edge_label: Any) -> Tensor | None:
     """Return the labels of edges as a tensor. Those of no edges are None, since PyG takes their minimum."""
     if edge_label is None or len(edge_label) == 0:
         return None
-    return torch.as_tensor(edge_label if isinstance(edge_label, Tensor) else arguments.array(edge_label, "edge_label"))
+    found = torch.as_tensor(edge_label if isinstance(edge_label, Tensor) else arguments.array(edge_label, "edge_label"))
+    # PyG adds 1 where it adds negatives, whose label is 0, and the greatest label of a small type would become 0 as well.
+    is_full = not found.dtype.is_floating_point and found.dtype != torch.bool and found.max() == torch.iinfo(found.dtype).max
+    return found.long() if is_full else found
 
 
 def check_length(name: str, values: Any, expected: int, of_what: str) -> None:

@@ -160,6 +160,16 @@ def test_listed_edges_can_have_labels(parts):
                 size = batch["batch_size"]
                 assert np.array_equal(batch["edge_label"][:size], (labels + 1)[batch["input_id"]])
                 assert batch["edge_label"][size:].tolist() == [0] * (2 * size)
+        # A loader keeps the edges and their labels, whatever becomes of the arrays.
+        pairs_now, labels_now = edges.copy(), labels.copy()
+        loader = edgecut.LinkNeighborLoader(store, [2], pairs_now, labels_now, batch_size=90, output="numpy")
+        pairs_now[:], labels_now[:] = 0, 0
+        (batch,) = loader
+        assert np.array_equal(batch["edge_label"], labels) and np.array_equal(batch["n_id"][batch["edge_label_index"]], edges)
+        # The greatest label of a type grows as well.
+        for batch in load(edge_label=np.where(labels == 2, 255, labels).astype(np.uint8), neg_sampling_ratio=1.0):
+            expected = np.where(labels == 2, 256, labels + 1)[batch["input_id"]]
+            assert np.array_equal(batch["edge_label"][: batch["batch_size"]], expected)
         for why, arguments in [
             ("`edge_label` has 3 entries for 90 edges", {"edge_label": [1, 2, 3]}),
             ("`edge_label` and triplets exclude each other", {"edge_label": labels, "neg_sampling": "triplet"}),

@@ -262,6 +262,14 @@ def test_edges_to_predict_may_be_arrays():
         edgecut.NeighborLoader(data, [2], input_id=torch.arange(3))
 
 
+def test_the_greatest_label_of_a_small_type_is_not_the_label_of_negatives():
+    data = random_data()
+    labels = torch.tensor([255, 0, 1], dtype=torch.uint8)
+    for given in (labels, labels.numpy()):
+        loader = edgecut.LinkNeighborLoader(data, [2], data.edge_index[:, :3], given, neg_sampling="binary", batch_size=3)
+        assert [batch.edge_label.tolist() for batch in loader] == [[256, 1, 2, 0, 0, 0]]
+
+
 def test_stores_need_neither_sizes_nor_input_nodes():
     data = random_data()
     for size in (None, (None, None), (60, 60)):
