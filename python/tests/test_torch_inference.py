@@ -72,6 +72,11 @@ def test_a_client_of_servers_computes_the_same(parts):
         torch.testing.assert_close(edgecut.torch.inference(model, client), expected(model, store), atol=1e-4, rtol=1e-4)
 
 
+class Doubled(GraphSAGE):
+    def forward(self, *arguments, **more):
+        return 2 * super().forward(*arguments, **more)
+
+
 def test_models_and_graphs_that_do_not_fit_are_refused(parts, typed_parts):
     with edgecut.open(parts[1]) as store, edgecut.open(typed_parts[1]) as typed:
         sage = GraphSAGE(store.num_features, 8, num_layers=2)
@@ -81,9 +86,17 @@ def test_models_and_graphs_that_do_not_fit_are_refused(parts, typed_parts):
             (GCN(store.num_features, 8, num_layers=2).eval(), store, "GCNConv, .*: save the model and use `train predict`"),
             (GraphSAGE(store.num_features, 8, num_layers=2, norm="layer_norm").eval(), store, "LayerNorm over all nodes.*mode='node'"),
             (GraphSAGE(store.num_features, 8, num_layers=2, norm="GraphNorm").eval(), store, "GraphNorm over all nodes"),
+            (
+                GraphSAGE(store.num_features, 8, num_layers=2, norm="batch_norm", norm_kwargs={"track_running_stats": False}).eval(),
+                store,
+                "BatchNorm over all nodes",
+            ),
+            (GAT(store.num_features, 8, num_layers=2, edge_dim=3).eval(), store, "reads features of edges"),
             (GraphSAGE(4, 8, num_layers=2).eval(), typed, "several types"),
         ]:
             with pytest.raises(ValueError, match=why):
                 edgecut.torch.inference(model, graph)
+        with pytest.raises(TypeError, match="`model`, a Doubled, has its own `forward`"):
+            edgecut.torch.inference(Doubled(store.num_features, 8, num_layers=2).eval(), store)
         with pytest.raises(TypeError, match="must be one of PyG's, such as GraphSAGE, not Linear"):
             edgecut.torch.inference(torch.nn.Linear(2, 2), store)

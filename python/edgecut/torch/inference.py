@@ -79,6 +79,9 @@ def _check(model: BasicGNN, store: Store) -> None:
     if not isinstance(model, BasicGNN):
         remedy = "`train predict` takes models of other kinds from files"
         raise TypeError(f"`model` must be one of PyG's, such as GraphSAGE, not {type(model).__name__}: {remedy}")
+    if type(model).forward is not BasicGNN.forward:
+        remedy = "`model.inference_per_layer` of PyG does not call it: call the model on batches of a loader with all neighbors"
+        raise TypeError(f"`model`, a {type(model).__name__}, has its own `forward`, and {remedy}")
     if model.training:
         raise ValueError("`model` is in training mode, in which dropout is random: call model.eval()")
     if model.jk_mode not in (None, "last"):
@@ -86,6 +89,9 @@ def _check(model: BasicGNN, store: Store) -> None:
     if any(isinstance(layer, GCNConv) and layer.normalize for layer in model.modules()):
         why = "which needs the degrees of all neighbors, but a batch has only its own edges"
         raise ValueError(f"`model` has a GCNConv, {why}: save the model and use `train predict`")
+    if any(getattr(conv, "edge_dim", None) is not None for conv in model.convs):
+        remedy = "call the model on batches of a loader with all neighbors"
+        raise ValueError(f"`model` reads features of edges (`edge_dim`), which a computation layer by layer does not have: {remedy}")
     for norm in model.norms or []:
         if _reads_all_nodes(norm):
             remedy = "train with mode='node' of LayerNorm, or with BatchNorm"
@@ -100,5 +106,10 @@ def _check(model: BasicGNN, store: Store) -> None:
 
 
 def _reads_all_nodes(norm: torch.nn.Module) -> bool:
-    """Return whether the output of a norm for a node depends on the other nodes: such norms of PyG ask for the graph of each node."""
+    """Return whether the output of a norm for a node depends on the other nodes.
+
+    Such norms of PyG ask for the graph of each node. Others have no statistics of the training, and take those of the batch.
+    """
+    if any(getattr(part, "track_running_stats", True) is False for part in norm.modules()):
+        return True
     return "batch" in inspect.signature(norm.forward).parameters and getattr(norm, "mode", None) != "node"
