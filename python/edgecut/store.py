@@ -165,7 +165,8 @@ class Store(Membership):
     def split(self, name: str, node_type: str | None = None) -> np.ndarray:
         """Return the nodes of a split.
 
-        In a job of several processes these are the nodes that this process takes for the input nodes ``name``.
+        In a job of several processes these are the nodes of the parts whose nodes this process takes for the input nodes ``name``.
+        Processes that share parts get the same nodes here, and divide them in a loader, with ``shuffle`` in each epoch anew.
 
         Parameters
         ----------
