@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 __all__ = ["SeededGenerator", "current_key", "draw_seed", "use_key"]
@@ -15,16 +16,30 @@ _thread = threading.local()
 
 
 class SeededGenerator(torch.Generator):
-    """A generator that can be pickled, which PyTorch 1's cannot."""
+    """The generator of a loader with a ``seed``. It can be pickled, which PyTorch 1's cannot.
+
+    Each epoch begins with numbers of its own. They do not depend on the number of batches that threads had made ahead when the
+    program left the epoch before.
+    """
+
+    _seed: int
+    _epoch: int
+
+    @classmethod
+    def of(cls, seed: int, epoch: int = 0) -> SeededGenerator:
+        """Return a generator whose next epoch is ``epoch``."""
+        generator = cls()
+        generator._seed, generator._epoch = seed, epoch
+        return generator
+
+    def begin_epoch(self) -> None:
+        """Take the random numbers of the next epoch."""
+        key = np.random.SeedSequence([self._seed, self._epoch]).generate_state(1, np.uint64)[0]
+        self.manual_seed(int(key))
+        self._epoch += 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.get_state(),)
-
-
-def _restored(state: torch.Tensor) -> SeededGenerator:
-    generator = SeededGenerator()
-    generator.set_state(state)
-    return generator
+        return SeededGenerator.of, (self._seed, self._epoch)
 
 
 def draw_seed(generator: Any = None) -> int:

@@ -6,6 +6,7 @@ import atexit
 import collections
 import contextlib
 import functools
+import itertools
 import os
 import queue
 import random
@@ -20,7 +21,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 import torch
 
-from .batch_keys import draw_seed, use_key
+from .batch_keys import SeededGenerator, draw_seed, use_key
 
 __all__ = ["ThreadedLoading", "Threads"]
 
@@ -213,8 +214,15 @@ class Batches(Iterator[Any]):
     def __init__(self, loader: ThreadedLoading) -> None:
         self._loader = loader
         # As in PyTorch, the seed is drawn before the order of the inputs, so that a program sees the same order as with PyG.
+        is_seeded = isinstance(loader.generator, SeededGenerator)
+        if is_seeded:
+            loader.generator.begin_epoch()
         self._indices: Iterator[tuple[int, Any]] = enumerate(loader._input_indices())
         self._seed = draw_seed(loader.generator)
+        if is_seeded:
+            # Samplers draw the order with their first index, which is here before another epoch begins.
+            first = list(itertools.islice(self._indices, 1))
+            self._indices = itertools.chain(first, self._indices)
         self._threads = loader._take_threads()
         self._pending: collections.deque[Future[Any]] = collections.deque()
         if self._threads is not None:

@@ -209,8 +209,7 @@ def loader_arguments(loader: str, kwargs: Mapping[str, Any], seed: int | None = 
     if seed is not None:
         if arguments.get("generator") is not None:
             raise ValueError("`seed` and `generator` exclude each other: both choose the random numbers")
-        arguments["generator"] = SeededGenerator()
-        arguments["generator"].manual_seed(whole_number(seed, "seed"))
+        arguments["generator"] = SeededGenerator.of(whole_number(seed, "seed"))
     return arguments
 
 

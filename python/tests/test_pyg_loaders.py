@@ -1,5 +1,7 @@
 """PyG's other loaders."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,25 @@ def test_the_seed_repeats_the_batches_for_any_number_of_threads():
         assert edges(seed=1) == edges(seed=1, num_workers=2) != edges(seed=2)
         with pytest.warns(UserWarning, match="`multiprocessing_context` has no effect"):
             load(multiprocessing_context="spawn", num_workers=1)
+
+
+def test_epochs_of_a_seed_do_not_depend_on_those_that_were_left():
+    data = random_data()
+    load = lambda number: edgecut.NeighborLoader(data, [2], batch_size=10, shuffle=True, seed=5, num_workers=number)
+    inputs = lambda batches: [(batch.input_id.tolist(), batch.n_id.tolist()) for batch in batches]
+    loader = load(0)
+    expected = [inputs(loader) for _ in range(3)]
+    assert expected[0] != expected[1]
+    for number in (0, 1, 2, 8):
+        loader = load(number)
+        first = iter(loader)
+        next(first)
+        # Two epochs at once, and one that ends after three of six batches.
+        second = iter(loader)
+        assert inputs(batch for _, batch in zip(range(3), second)) == expected[1][:3]
+        assert inputs(first) == expected[0][1:]
+        again = pickle.loads(pickle.dumps(loader))
+        assert inputs(loader) == inputs(again) == expected[2]
 
 
 def test_clusters_have_each_node_once():
