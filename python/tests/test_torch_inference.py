@@ -91,6 +91,7 @@ def test_models_and_graphs_that_do_not_fit_are_refused(parts, typed_parts):
                 store,
                 "BatchNorm over all nodes",
             ),
+            (GIN(store.num_features, 8, num_layers=1, norm="GraphNorm").eval(), store, "GraphNorm over all nodes"),
             (GAT(store.num_features, 8, num_layers=2, edge_dim=3).eval(), store, "reads features of edges"),
             (GraphSAGE(4, 8, num_layers=2).eval(), typed, "several types"),
         ]:

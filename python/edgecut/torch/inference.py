@@ -92,10 +92,13 @@ def _check(model: BasicGNN, store: Store) -> None:
     if any(getattr(conv, "edge_dim", None) is not None for conv in model.convs):
         remedy = "call the model on batches of a loader with all neighbors"
         raise ValueError(f"`model` reads features of edges (`edge_dim`), which a computation layer by layer does not have: {remedy}")
-    for norm in model.norms or []:
-        if _reads_all_nodes(norm):
+    norms = set(model.norms or [])
+    for part in model.modules():
+        # Layers have norms of their own, such as those in the MLPs of GIN and EdgeCNN.
+        is_norm = part in norms or type(part).__module__.startswith("torch_geometric.nn.norm") or hasattr(part, "track_running_stats")
+        if is_norm and _reads_all_nodes(part):
             remedy = "train with mode='node' of LayerNorm, or with BatchNorm"
-            raise ValueError(f"`model` has the norm {type(norm).__name__} over all nodes of a graph, but a batch has only some: {remedy}")
+            raise ValueError(f"`model` has the norm {type(part).__name__} over all nodes of a graph, but a batch has only some: {remedy}")
     if store.is_heterogeneous or store.num_features == 0:
         raise ValueError(f"`store`: {store.name} has several types or no features, but PyG's models read one matrix of features")
     if store.world_size > 1:
