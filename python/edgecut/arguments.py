@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["array", "check_hops", "check_output", "checked", "integers", "refuse_numeric_mask", "refuse_unknown", "reverse_pairs", "whole_number"]
+__all__ = ["array", "check_hops", "check_output", "check_strategy", "checked", "integers", "refuse_numeric_mask", "refuse_unknown", "reverse_pairs", "whole_number"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -157,6 +157,12 @@ def integers(values: Any, name: str) -> np.ndarray:
     if vector.dtype == np.uint64 and vector.size > 0 and vector.max() >= 2**63:
         raise ValueError(f"`{name}` has {vector.max()}, which exceeds 64-bit integers")
     return np.ascontiguousarray(vector, np.int64)
+
+
+def check_strategy(temporal_strategy: str, time_attr: str | None) -> None:
+    """Check that a choice among neighbors by their times has times."""
+    if temporal_strategy == "last" and time_attr is None:
+        raise ValueError("`temporal_strategy='last'` needs `time_attr`, without which neighbors of any time are sampled")
 
 
 def refuse_numeric_mask(ids: Any, number: int, name: str, of_what: str) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 
 from . import _edgecut, distributed
 from .arguments import (
-    array, check_output, checked, integers, refuse_numeric_mask, refuse_unknown, warn_if_empty, whole_edge_type, whole_number,
+    array, check_output, check_strategy, checked, integers, refuse_numeric_mask, refuse_unknown, warn_if_empty, whole_edge_type,
+    whole_number,
 )
 from .edge_ids import EdgeIds
 from .epochs import EpochLoader
@@ -84,6 +85,7 @@ class Loader(EpochLoader):
         if weight_attr not in (None, "edge_weight"):
             raise ValueError(f"`weight_attr` is {weight_attr!r}: the weights of edges are named 'edge_weight'")
         time_attr = arguments["time_attr"]
+        check_strategy(arguments["temporal_strategy"], time_attr)
         even_batches = data.world_size > 1 if arguments["even_batches"] is None else arguments["even_batches"]
         self.data = self._store = data
         self._transform = arguments["transform"]

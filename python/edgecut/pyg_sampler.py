@@ -154,6 +154,7 @@ class NeighborSampler(GraphSampler):
         sampler: str = "neighbor",
         batch_dependency: int | None = None,
     ) -> None:
+        arguments.check_strategy(temporal_strategy, time_attr)
         super().__init__(as_graph(data, is_sorted), time_attr, weight_attr)
         self.subgraph_type = SubgraphType(subgraph_type)
         times = self._structure.times

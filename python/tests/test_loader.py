@@ -279,13 +279,14 @@ def test_input_nodes_may_be_ids_masks_splits_or_all(parts):
         assert not np.array_equal(seeds(shuffled), ids)
 
 
-def test_arrays_that_would_lose_their_meaning_are_refused(parts):
+def test_arguments_that_would_lose_their_meaning_are_refused(parts):
     with edgecut.open(parts[1]) as store:
         is_even = np.arange(2000) % 2 == 0
         for why, nodes, more in [
             (r"`input_nodes` has masked entries: leave them out by `.compressed\(\)`", np.ma.array([1, 2, 3], mask=[0, 1, 0]), {}),
             ("all of them 0 or 1, and there are 2000 nodes: a mask has the type bool", is_even.astype(np.uint8), {"disjoint": True}),
             ("`input_nodes` must have one dimension and whole numbers", np.array([1, 2], "timedelta64[s]"), {}),
+            ("`temporal_strategy='last'` needs `time_attr`", [1, 2], {"temporal_strategy": "last"}),
             ("`input_time` must have one dimension and whole", [1], {"input_time": np.array([1], "timedelta64[s]"), "time_attr": "time"}),
         ]:
             with pytest.raises(ValueError, match=why):

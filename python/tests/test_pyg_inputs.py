@@ -73,6 +73,17 @@ def test_masks_of_numbers_and_masked_entries_are_refused():
         edgecut.NeighborLoader(data, [2], [3], np.array([1], "timedelta64[s]"), time_attr="born")
 
 
+def test_the_last_neighbors_need_times():
+    data = random_data()
+    for load in (
+        lambda **more: edgecut.NeighborLoader(data, [2], temporal_strategy="last", **more),
+        lambda **more: edgecut.LinkNeighborLoader(data, [2], temporal_strategy="last", **more),
+    ):
+        with pytest.raises(ValueError, match="`temporal_strategy='last'` needs `time_attr`"):
+            load()
+    assert len(edgecut.NeighborLoader(data, [2], temporal_strategy="last", time_attr="born")) == 60
+
+
 def test_fractions_are_neither_ids_nor_times_nor_numbers():
     data, typed = random_data(), random_hetero()
     half, times = torch.tensor([3.5]), torch.full((60,), -0.5)
