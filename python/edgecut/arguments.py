@@ -15,7 +15,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["array", "check_hops", "check_output", "check_strategy", "checked", "integers", "refuse_numeric_mask", "refuse_unknown", "reverse_pairs", "whole_number"]
+__all__ = [
+    "array", "check_hops", "check_output", "check_strategy", "checked", "integers", "refuse_numeric_mask", "refuse_unknown", "reverse_pairs",
+    "whole_number",
+]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -189,7 +192,7 @@ def whole_edge_type(name: tuple[str, ...], edge_types: Sequence[Any], argument: 
     return found[0] if found else name
 
 
-def reverse_pairs(given: Any, edge_types: Sequence[Any]) -> list[tuple[int, int]]:
+def reverse_pairs(given: Any, edge_types: Sequence[Any], excludes_seed_edges: bool) -> list[tuple[int, int]]:
     """Return the numbers of pairs of edge types in the argument `reverse_types`."""
     known = ", ".join(str(name) for name in edge_types if name is not None)
     pairs = []
@@ -206,6 +209,8 @@ def reverse_pairs(given: Any, edge_types: Sequence[Any]) -> list[tuple[int, int]
         if (one[0], one[-1]) != (other[-1], other[0]):
             raise ValueError(f"`reverse_types`: {one} and {other} do not join the same node types in opposite directions")
         pairs.append((edge_types.index(one), edge_types.index(other)))
+    if pairs and not excludes_seed_edges:
+        raise ValueError("`reverse_types` needs `exclude_seed_edges=True`, without which messages flow over the edges of a batch and over their reverses")
     return pairs
 
 

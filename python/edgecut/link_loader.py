@@ -142,6 +142,8 @@ class LinkNeighborLoader(Loader):
         self._labels = _edge_labels(edge_label, ends, self._mode)
         if edge_label_time is not None and time_attr is None:
             raise ValueError("`edge_label_time` needs `time_attr`, without which later neighbors are sampled as well")
+        excludes = exclude_seed_edges is not False
+        types = [t.name for t in data.edge_types]
         settings = {
             "node_type": None,
             "seeds": None,
@@ -156,8 +158,8 @@ class LinkNeighborLoader(Loader):
                 "neg_sampling": self._mode,
                 "edge_label": None if self._labels is None else _digest(self._labels),
                 "num_negatives": self._amount,
-                "exclude_seed_edges": exclude_seed_edges is not False,
-                "reverse_types": None if reverse_types is None else reverse_pairs(reverse_types, [t.name for t in data.edge_types]),
+                "exclude_seed_edges": excludes,
+                "reverse_types": None if reverse_types is None else reverse_pairs(reverse_types, types, excludes),
             },
         }
         self._edge_type = data.edge_types[edge_type].name

@@ -166,7 +166,7 @@ class NeighborSampler(GraphSampler):
         # An empty list tells that no other types hold reverses.
         self._searches_reverses = reverse_types is None
         types = self.graph.edge_types
-        pairs = arguments.reverse_pairs(reverse_types or [], types)
+        pairs = arguments.reverse_pairs(reverse_types or [], types, self.exclude_seed_edges)
         self.reverse_types = [(types[one], types[other]) for one, other in pairs]
         self.num_neighbors = num_neighbors if isinstance(num_neighbors, NumNeighbors) else NumNeighbors(num_neighbors)
         if batch_dependency is not None:

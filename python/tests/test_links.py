@@ -286,6 +286,8 @@ def test_reverses_that_no_name_tells_are_declared_or_warned_of(bought, tmp_path)
                 load(store, edges, exclude_seed_edges=False)
         with pytest.raises(ValueError, match="`reverse_types`: there is no edge type .*'sells'"):
             load(store, reverse_types=[(BUYS, ("item", "sells", "user"))])
+        with pytest.raises(ValueError, match="`reverse_types` needs `exclude_seed_edges=True`"):
+            load(store, reverse_types=[(BUYS, SOLD)], exclude_seed_edges=False)
     flags = ("--dataset-dir", bought, "--method", "random", "--reverse-types", "buys=sold")
     parts = partition(tmp_path / "parts", "bought", 2, *flags)
     assert json.loads((parts / "META.json").read_text())["provenance"]["reverse_types"] == [["buys", "sold"]]

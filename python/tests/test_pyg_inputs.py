@@ -451,6 +451,8 @@ def test_no_message_flows_over_declared_reverses(subgraph_type):
         ((("paper", "cites", "paper"), ("paper", "cites", "paper")), "has .*: give pairs of edge types"),
         (["cites"], "has 'cites'.*: give pairs of edge types"),
         ([("cites", "likes")], "there is no edge type 'likes'"),
+        # The default of PyG's data is that messages flow over the edges to predict.
+        ([("to", "rev_to")], "needs `exclude_seed_edges=True`"),
     ],
 )
 def test_wrong_reverse_types_are_refused(reverse_types, why):
