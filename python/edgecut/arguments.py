@@ -16,8 +16,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 __all__ = [
-    "array", "check_hops", "check_output", "check_strategy", "checked", "integers", "refuse_numeric_mask", "refuse_unknown", "reverse_pairs",
-    "whole_number",
+    "array", "check_hops", "check_output", "check_strategy", "checked", "integers", "refuse_both_negatives", "refuse_numeric_mask",
+    "refuse_unknown", "reverse_pairs", "whole_number",
 ]
 
 _P = ParamSpec("_P")
@@ -166,6 +166,12 @@ def check_strategy(temporal_strategy: str, time_attr: str | None) -> None:
     """Check that a choice among neighbors by their times has times."""
     if temporal_strategy == "last" and time_attr is None:
         raise ValueError("`temporal_strategy='last'` needs `time_attr`, without which neighbors of any time are sampled")
+
+
+def refuse_both_negatives(neg_sampling: Any, neg_sampling_ratio: float | None) -> None:
+    """Reject two arguments that both choose the negatives."""
+    if neg_sampling_ratio and neg_sampling is not None:
+        raise ValueError("`neg_sampling_ratio` and `neg_sampling` exclude each other: both choose the negatives")
 
 
 def refuse_numeric_mask(ids: Any, number: int, name: str, of_what: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import array, checked, integers, reverse_pairs
+from .arguments import array, checked, integers, refuse_both_negatives, reverse_pairs
 from .loader import SPLITS, Loader, by_type, is_edge_type, known_edge_type, refuse_texts, times_of_inputs
 from .store import Store
 
@@ -133,8 +133,7 @@ class LinkNeighborLoader(Loader):
         **kwargs: Any,
     ) -> None:
         edge_type, split, ends = _input_edges(data, edge_label_index)
-        if neg_sampling_ratio and neg_sampling is not None:
-            raise ValueError("`neg_sampling_ratio` and `neg_sampling` exclude each other: both choose the negatives")
+        refuse_both_negatives(neg_sampling, neg_sampling_ratio)
         if neg_sampling_ratio:
             self._mode, self._amount = "binary", _whole_amount("neg_sampling_ratio", neg_sampling_ratio)
         else:

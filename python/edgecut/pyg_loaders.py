@@ -11,7 +11,7 @@ import torch_geometric.loader
 from torch_geometric.sampler import EdgeSamplerInput, NumNeighbors
 
 from . import pyg_arguments
-from .arguments import whole_number
+from .arguments import refuse_both_negatives, whole_number
 from .batch_keys import SeededGenerator
 from .prefetch import ThreadedLoading
 from .pyg_data import PygGraph, as_graph, integers
@@ -118,6 +118,7 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_both_negatives(neg_sampling, neg_sampling_ratio)
         graph = as_graph(data, is_sorted)
         own = {"exclude_seed_edges": exclude_seed_edges, "reverse_types": reverse_types, **_own_arguments(kwargs)}
         neighbor_sampler = _sampler(graph, num_neighbors, locals(), **own)

@@ -73,6 +73,14 @@ def test_masks_of_numbers_and_masked_entries_are_refused():
         edgecut.NeighborLoader(data, [2], [3], np.array([1], "timedelta64[s]"), time_attr="born")
 
 
+def test_two_arguments_for_negatives_exclude_each_other():
+    # PyG takes the ratio.
+    for ratio in (1.0, 2):
+        with pytest.raises(ValueError, match="`neg_sampling_ratio` and `neg_sampling` exclude each other"):
+            edgecut.LinkNeighborLoader(random_data(), [2], neg_sampling="triplet", neg_sampling_ratio=ratio)
+    assert len(edgecut.LinkNeighborLoader(random_data(), [2], neg_sampling="triplet", neg_sampling_ratio=0.0)) == 300
+
+
 def test_the_last_neighbors_need_times():
     data = random_data()
     for load in (
