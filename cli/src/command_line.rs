@@ -167,6 +167,10 @@ fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<(V
     let own = texts.iter().position(|arg| arg == "--").unwrap_or(texts.len());
     let is_config = |arg: &String| arg == "--config" || arg.starts_with("--config=");
     let Some(at) = texts[..own].iter().rposition(is_config) else { return Ok((args, FileFlags::default())) };
+    if texts[..at].iter().any(is_config) {
+        let why = "--config is given twice: merge the files, since one of them would be ignored";
+        return Err(command_of::<P>(&args).0.error(ErrorKind::ArgumentConflict, why));
+    }
     let path = match texts[at].split_once('=') {
         Some((_, path)) => Some(path.to_owned()),
         None => texts.get(at + 1).cloned(),
@@ -420,6 +424,9 @@ mod tests {
         assert!(run.config.ends_with(&*file.path().to_string_lossy()));
         // Both on the command line remain an error.
         assert!(parse(&["--load-model", "m", "--num-epochs", "2"]).is_err());
+        let words = ["x", &config, &config].map(OsString::from).to_vec();
+        let error = with_file::<Run>(words, &[]).map(drop).unwrap_err().to_string();
+        assert!(error.contains("--config is given twice"), "{error}");
     }
 
     #[test]

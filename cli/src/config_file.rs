@@ -3,7 +3,10 @@
 use crate::spelling::{flag_named, with_dashes};
 use crate::suggestions::near_flag;
 use clap::{ArgAction, Command};
+use edgecut_settings::AsWritten;
+use serde::de::DeserializeSeed;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -11,28 +14,41 @@ use std::path::{Path, PathBuf};
 pub type Alias = (&'static str, &'static str);
 
 /// Reads flags from the YAML file `path`: a mapping from names of flags, without leading dashes, to values. Mappings inside
-/// of it only group the names. `true` gives a flag without a value, `false` and `null` leave it out, and a list is
-/// written with commas. Names may have underscores, and be one of `aliases`. Errors name the line.
+/// of it only group the names. `true` gives a flag without a value, and `false` leaves it out. `null` leaves out any flag. Other
+/// values are the texts in the file, as on a command line: `1.10`, `no` and `007` stay as they are. A list is written with
+/// commas. Names may have underscores, and be one of `aliases`. Errors name the line.
 ///
 /// # Errors
-/// [`ConfigFileError`] for an unreadable file, invalid YAML, and names that `command` has no flag for.
+/// [`ConfigFileError`] for an unreadable file, invalid YAML, names that `command` has no flag for, flags that are given twice, and
+/// `false` for a flag with a value.
 pub fn flags_of_file(path: &Path, command: &Command, aliases: &[Alias]) -> Result<Vec<FileFlag>, ConfigFileError> {
     let path = || path.to_owned();
     let text = std::fs::read_to_string(path()).map_err(|source| ConfigFileError::Read { path: path(), source })?;
-    let value: Value = serde_saphyr::from_str(&text).map_err(|error| ConfigFileError::Yaml {
+    let [value, source] = parse(&text).map_err(|error| ConfigFileError::Yaml {
         path: path(),
         line: error.location().map(|location| location.line()),
         why: reason_of(&error),
     })?;
-    let mut context = Context { command, aliases, text: &text, flags: Vec::new() };
+    let mut context = Context { command, aliases, text: &text, flags: Vec::new(), given: BTreeMap::new() };
     let added = match value {
-        Value::Object(_) => context.add_all(&value),
+        Value::Object(_) => context.add_all(&value, &source),
         _ => {
             Err(Problem { line: None, why: "it is not a mapping of flags to values, such as `num-epochs: 20`".into() })
         }
     };
     added.map_err(|Problem { line, why }| ConfigFileError::Flags { path: path(), line, why })?;
     Ok(context.flags)
+}
+
+/// Parses YAML. Returns the value, and the same with its scalars as they are written.
+fn parse(text: &str) -> Result<[Value; 2], serde_saphyr::Error> {
+    // Names such as y, no and 007 stay texts.
+    let options = serde_saphyr::options! { strict_booleans: true, leading_zero_numbers_as_strings: true };
+    let value: Value = serde_saphyr::from_str_with_options(text, options.clone())?;
+    let source =
+        serde_saphyr::with_deserializer_from_str_with_options(text, options, |d| AsWritten(&value).deserialize(d));
+    // Only tags, such as !!float, give values that are not texts as well.
+    Ok([value, source.unwrap_or_default()])
 }
 
 /// A flag of a file.
@@ -120,24 +136,27 @@ struct Context<'a> {
     aliases: &'a [Alias],
     text: &'a str,
     flags: Vec<FileFlag>,
+    /// The names by which the file gives flags, by their ids.
+    given: BTreeMap<String, String>,
 }
 
 impl Context<'_> {
-    fn add_all(&mut self, mapping: &Value) -> Result<(), Problem> {
+    /// Adds the flags of a mapping. `source` has its scalars as they are written.
+    fn add_all(&mut self, mapping: &Value, source: &Value) -> Result<(), Problem> {
         for (name, value) in mapping.as_object().into_iter().flatten() {
             if value.is_object() {
-                self.add_all(value)?;
+                self.add_all(value, &source[name])?;
                 continue;
             }
             let line = line_of_key(self.text, name);
-            let word = self.word(name, value).map_err(|why| Problem { line, why })?;
+            let word = self.word(name, value, &source[name]).map_err(|why| Problem { line, why })?;
             self.flags.extend(word.map(|word| FileFlag { word: word.into(), line }));
         }
         Ok(())
     }
 
     /// Returns a flag as on a command line; `None` for one that is left out.
-    fn word(&self, name: &str, value: &Value) -> Result<Option<String>, String> {
+    fn word(&mut self, name: &str, value: &Value, source: &Value) -> Result<Option<String>, String> {
         let spelled = with_dashes(format!("--{name}").into()).to_string_lossy().into_owned();
         let spelled = spelled.trim_start_matches('-');
         let alias = self.aliases.iter().find(|(other, _)| *other == spelled);
@@ -148,26 +167,52 @@ impl Context<'_> {
                 None => format!("there is no flag --{spelled}; see --help"),
             });
         };
-        let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
-        let text = match value {
-            Value::Null | Value::Bool(false) => return Ok(None),
-            Value::Bool(true) if is_switch => return Ok(Some(format!("--{flag_name}"))),
-            Value::Array(items) => items.iter().map(plain).collect::<Option<Vec<_>>>().map(|items| items.join(",")),
-            other => plain(other),
-        };
-        match text {
-            Some(text) if !is_switch => Ok(Some(format!("--{flag_name}={text}"))),
-            Some(_) => Err(format!("{spelled}: expected true or false")),
-            None => Err(format!("{spelled}: expected a text, a number, true, false, or a list of these")),
+        if flag_name == "config" {
+            return Err("config: this file can name no other file of flags: merge both".to_owned());
         }
+        let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+        let word = match value {
+            Value::Null => return Ok(None),
+            Value::Bool(true) if is_switch => format!("--{flag_name}"),
+            Value::Bool(false) if is_switch => return Ok(None),
+            _ if is_switch => return Err(format!("{spelled}: expected true or false")),
+            // A class or a column may have this name.
+            Value::Bool(false) => {
+                return Err(format!(
+                    "{spelled}: write \"{}\" in quotes for this text, or null to leave the flag out",
+                    plain(value, source).unwrap_or_default()
+                ));
+            }
+            _ => {
+                let text = if value.is_array() { joined(value, source) } else { plain(value, source) };
+                let text = text
+                    .ok_or_else(|| format!("{spelled}: expected a text, a number, true, false, or a list of these"))?;
+                format!("--{flag_name}={text}")
+            }
+        };
+        // The parser would take the last one, or both as one list.
+        if let Some(other) = self.given.insert(arg.get_id().to_string(), spelled.to_owned()) {
+            let names = if other == spelled { other } else { format!("{other} and {spelled}") };
+            return Err(format!("{names}: the flag --{flag_name} is given twice: leave one out"));
+        }
+        Ok(Some(word))
     }
 }
 
-/// Returns a value as it is written on the command line.
-fn plain(value: &Value) -> Option<String> {
+/// Returns the items of a list with commas in between; `None` for other items than texts, numbers, true and false.
+fn joined(list: &Value, source: &Value) -> Option<String> {
+    let mut texts = Vec::new();
+    for (number, item) in list.as_array()?.iter().enumerate() {
+        texts.push(plain(item, &source[number])?);
+    }
+    Some(texts.join(","))
+}
+
+/// Returns a text, a number, true or false as it is written; `None` for other values.
+fn plain(value: &Value, source: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
-        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Number(_) | Value::Bool(_) => Some(source.as_str().map_or_else(|| value.to_string(), str::to_owned)),
         _ => None,
     }
 }
@@ -181,8 +226,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let switch = Arg::new("json").long("json").action(ArgAction::SetTrue);
-        let command =
-            Command::new("x").args([Arg::new("lr").long("lr"), Arg::new("hops").long("num-neighbors"), switch]);
+        let valued = ["lr", "class", "config"].map(|name| Arg::new(name).long(name));
+        let command = Command::new("x").args(valued).args([Arg::new("hops").long("num-neighbors"), switch]);
         let flags = flags_of_file(file.path(), &command, &[("fanout", "num-neighbors")])?;
         Ok(flags.into_iter().map(|flag| flag.word.into_string().unwrap()).collect())
     }
@@ -197,6 +242,18 @@ mod tests {
     }
 
     #[test]
+    fn values_are_the_texts_in_the_file() {
+        for text in ["no", "n", "y", "off", "1.10", "007", "True", "1e-3", "0x10", "1_000", "2020-01-01", "-1"] {
+            assert_eq!(flags(&format!("class: {text}\n")).unwrap(), [format!("--class={text}")]);
+            assert_eq!(flags(&format!("group: {{class: {text}}}\n")).unwrap(), [format!("--class={text}")]);
+            let list = flags(&format!("class: [{text}, '{text}']\n")).unwrap();
+            assert_eq!(list, [format!("--class={text},{text}")]);
+        }
+        assert_eq!(flags("class: \"false\"\n").unwrap(), ["--class=false"]);
+        assert_eq!(flags("lr: &rate 0.10\nclass: *rate\n").unwrap(), ["--class=0.10", "--lr=0.10"]);
+    }
+
+    #[test]
     fn wrong_files_are_errors_that_name_them() {
         for (text, why) in [
             ("# learning: 2\n\nlearning: 3", ", line 3: there is no flag --learning"),
@@ -206,6 +263,14 @@ mod tests {
             ("- lr", ": it is not a mapping"),
             ("json: true\nlr: [", ", line 2: unclosed bracket '['"),
             ("lr: 1\nlr: 2", ", line 2: duplicate mapping key: lr"),
+            ("a: {lr: 1}\nb: {lr: 2}", ", line 1: lr: the flag --lr is given twice"),
+            (
+                "fanout: 5\nnum_neighbors: 9",
+                ", line 2: fanout and num-neighbors: the flag --num-neighbors is given twice",
+            ),
+            ("json: true\nlr: False", ", line 2: lr: write \"False\" in quotes for this text, or null to leave"),
+            ("json: yes", ", line 1: json: expected true or false"),
+            ("lr: 1\nconfig: a.yaml", ", line 2: config: this file can name no other file of flags"),
         ] {
             let error = flags(text).unwrap_err().to_string();
             assert!(error.starts_with("--config /") && error.contains(why), "{error}");

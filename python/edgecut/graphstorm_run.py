@@ -579,6 +579,7 @@ def _shown(value: Any) -> str:
 def _yaml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_yaml, value))}]"
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./-]*", value) and value not in ("true", "false", "null"):
+    is_word = isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./-]*", value)
+    if is_word and value.lower() not in ("true", "false", "null"):
         return value
     return json.dumps(value, ensure_ascii=False)

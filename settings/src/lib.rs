@@ -33,6 +33,7 @@
 //! ```
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod as_written;
 mod checks;
 mod counted;
 mod flag;
@@ -44,6 +45,7 @@ mod near_path;
 mod settings;
 mod words;
 
+pub use as_written::AsWritten;
 pub use checks::{at_least_1, at_least_1_long, below_1, in_range, not_negative, positive, share};
 pub use counted::counted;
 pub use flag::Flag;

@@ -5,10 +5,9 @@ use crate::config_values::{Item, Object};
 use crate::table::NaValues;
 use crate::{TableError, TableOptions};
 use edgecut_graph::check_unique_keys;
-use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
-use std::fmt;
+use edgecut_settings::AsWritten;
+use serde::de::DeserializeSeed;
+use serde_json::Value;
 use std::path::Path;
 
 /// The version of the configurations that are accepted.
@@ -171,7 +170,7 @@ fn parse(path: &Path, text: &str) -> Result<[Value; 2], TableError> {
     match serde_saphyr::from_str_with_options(text, options.clone()) {
         Ok(value) => {
             let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |d| {
-                Written(&value).deserialize(d)
+                AsWritten(&value).deserialize(d)
             });
             // Only tags, such as !!float, give values that are not texts as well.
             let source = read.unwrap_or_default();
@@ -183,51 +182,6 @@ fn parse(path: &Path, text: &str) -> Result<[Value; 2], TableError> {
             let why = error.strip_prefix("error: ").unwrap_or(&error);
             Err(TableError::file(path, format!("it is neither valid JSON nor valid YAML: {why}")))
         }
-    }
-}
-
-/// A reader of the scalars of a value as they are written.
-struct Written<'a>(&'a Value);
-
-impl<'de> DeserializeSeed<'de> for Written<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        match self.0 {
-            Value::Object(_) => deserializer.deserialize_map(self),
-            Value::Array(_) => deserializer.deserialize_seq(self),
-            Value::Null => deserializer.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) => deserializer.deserialize_string(self),
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for Written<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("the same value again")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::from(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut values = Vec::new();
-        while let Some(value) = entries.next_element_seed(Written(&self.0[values.len()]))? {
-            values.push(value);
-        }
-        Ok(Value::Array(values))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut fields = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            let value = entries.next_value_seed(Written(&self.0[&key]))?;
-            fields.insert(key, value);
-        }
-        Ok(Value::Object(fields))
     }
 }
 
