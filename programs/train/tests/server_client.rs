@@ -218,6 +218,7 @@ fn flags_and_graphs_that_servers_cannot_serve_are_refused() {
         ("127.0.0.1", &[], 2, "--servers: cluster configuration: \"127.0.0.1\" is not the address of a server".into()),
         (&servers, &["--dataset-root-dir", "a"], 2, "--servers and --dataset-root-dir exclude each other".into()),
         (&servers, &["--split", "a"], 2, "--split: the servers hold parts that are made already".into()),
+        (&servers, &["--dataset", "other"], 2, "--dataset other: the servers hold parts of dataset ".into()),
         (&servers, &["--feature-dtype=int8"], 2, "--feature-dtype: the servers read the parts".into()),
         (&servers, &["--map-edges"], 2, "--map-edges: the servers read the parts: pass it to sampling-server".into()),
     ] {

@@ -73,6 +73,16 @@ fn it_trains_bit_for_bit_as_its_only_part_does() {
 }
 
 #[test]
+fn a_name_that_chooses_no_dataset_has_a_note() {
+    let set = Set::new(&graph());
+    for (name, has_note) in [("other", true), ("Set", false)] {
+        let output = succeed(&mut set.node(2, &["--num-epochs", "1", "--dataset", name]));
+        let note = format!("note: --dataset {name} has no effect");
+        assert_eq!(stderr(&output).matches(&note).count(), usize::from(has_note), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn edges_are_held_out_as_partition_graph_does() {
     let mut graph = graph();
     let set = Set::new(&graph);

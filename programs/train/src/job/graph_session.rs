@@ -1,6 +1,7 @@
 //! Running a rank that holds a part of the graph and serves it to the other ranks, or that is a client of servers.
 
 use crate::args::{JobArgs, PartArgs};
+use crate::exit::UsageError;
 use crate::job::labels::Wanted;
 use crate::job::late_notice::LateNotice;
 use crate::job::process_role::Rank;
@@ -60,6 +61,7 @@ pub(crate) fn run<'a>(
                 graph
             }
             Source::Whole(dataset) => {
+                note_other_name(args, &dataset.name, rank);
                 let part = share(&dataset, cluster)?;
                 let part = labels.find(part.meta(), world)?.of_part(part);
                 serve(job, args, rank, part, cluster)?
@@ -72,6 +74,7 @@ pub(crate) fn run<'a>(
                 let notice = (rank.rank == 0).then(|| LateNotice::new(line));
                 let graph = DistGraph::connect(servers, cluster.clone(), config(job, args, rank), patience)?;
                 drop(notice);
+                job::reported_once(check_name(args, &graph.part().meta().dataset), cluster, world)?;
                 labels.find(graph.part().meta(), world)?.check_servers(graph.part().meta())?;
                 graph
             }
@@ -93,6 +96,25 @@ pub(crate) fn run<'a>(
         }
         work(&mut GraphSession { graph, world, gradient_sum })
     })
+}
+
+/// Compares `--dataset` with the name of the dataset whose parts servers hold.
+fn check_name(args: &PartArgs, found: &str) -> anyhow::Result<()> {
+    match &args.dataset {
+        Some(name) if name != found => {
+            Err(UsageError(format!("--dataset {name}: the servers hold parts of dataset {found}")).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Tells that `--dataset` does not choose a dataset that is not partitioned, which has the name of its folder.
+fn note_other_name(args: &PartArgs, found: &str, rank: &Rank) {
+    if let Some(name) = args.dataset.as_ref().filter(|name| !name.eq_ignore_ascii_case(found) && rank.rank == 0) {
+        message!(
+            "note: --dataset {name} has no effect: the dataset in --dataset-root-dir is read, whose folder is named {found}"
+        );
+    }
 }
 
 /// Describes the graph and the job in one line. Reading took `elapsed`.
