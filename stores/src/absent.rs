@@ -141,6 +141,7 @@ uncallable! {
     folder(self, url: &StoreUrl) -> Result<Snapshot, StoreError>;
     folder_if_any(self, url: &StoreUrl) -> Result<Option<Snapshot>, StoreError>;
     file(self, url: &StoreUrl, endings: &[&str]) -> Result<Snapshot, StoreError>;
+    file_if_any(self, url: &StoreUrl) -> Result<Option<Snapshot>, StoreError>;
     file_or_folder(self, url: &StoreUrl) -> Result<Snapshot, StoreError>;
     has(self, url: &StoreUrl) -> Result<bool, StoreError>;
     fetch(self, snapshot: &Snapshot, is_wanted: impl Fn(&str) -> bool) -> Result<PathBuf, StoreError>;

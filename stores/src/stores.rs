@@ -129,6 +129,14 @@ impl Stores {
         self.runtime.block_on(Snapshot::of_file(&*store, url, endings))
     }
 
+    /// Returns the state of an object, or `None` if there is no such object.
+    ///
+    /// # Errors
+    /// [`StoreError::Request`].
+    pub fn file_if_any(&mut self, url: &StoreUrl) -> Result<Option<Snapshot>, StoreError> {
+        if self.has(url)? { self.file(url, &[]).map(Some) } else { Ok(None) }
+    }
+
     /// Returns the state of the folder, or of the object, that the URL names.
     ///
     /// # Errors

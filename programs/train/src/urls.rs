@@ -52,6 +52,8 @@ struct Output {
     url: StoreUrl,
     path: PathBuf,
     kind: OutputKind,
+    /// The state of what the output replaces at the URL when the job began; `None` if there was nothing.
+    replaced: Option<String>,
 }
 
 enum OutputKind {
@@ -116,7 +118,8 @@ pub(crate) fn located(line: CommandLine<Cli>) -> anyhow::Result<Option<Located>>
             return Ok(None);
         }
         let (path, kind) = located_output(given, &url, &line.args.command, &flags, &place, &mut stores)?;
-        outputs.outputs.push(Output { url, path: path.clone(), kind });
+        let replaced = if place.uploads { kind.state_of_replaced(&url, place.node, &mut stores)? } else { None };
+        outputs.outputs.push(Output { url, path: path.clone(), kind, replaced });
         paths.push((given.clone(), path));
     }
     for given in inputs {
@@ -161,6 +164,48 @@ fn has_finished(url: &StoreUrl, kind: FolderKind, place: &Place, stores: &mut St
         say(&format!("{url} has the files of an earlier attempt at this run: nothing is left to do"));
     }
     Ok(true)
+}
+
+impl OutputKind {
+    /// Returns the state of what an output of this kind replaces at its URL; `None` if there is nothing.
+    fn state_of_replaced(
+        &self,
+        url: &StoreUrl,
+        node: Option<usize>,
+        stores: &mut Stores,
+    ) -> Result<Option<String>, StoreError> {
+        let found = match self {
+            Self::Model => stores.file_if_any(url)?,
+            Self::Folder(kind) if kind.replaces(node) => stores.folder_if_any(url)?,
+            Self::Folder(_) | Self::Checkpoints => None,
+        };
+        Ok(found.map(|found| found.state()))
+    }
+}
+
+impl Output {
+    /// Checks that no other job has written to the URL since this one began. Jobs on other machines have no lock in common with
+    /// this one.
+    ///
+    /// # Errors
+    /// Outputs of another job, which an upload would replace.
+    fn check_replaced(&self, node: Option<usize>, stores: &mut Stores) -> anyhow::Result<()> {
+        // The model itself is on one machine of the job, which uploads it last.
+        if matches!(self.kind, OutputKind::Model) && !self.path.exists() {
+            return Ok(());
+        }
+        let url = &self.url;
+        let state = self.kind.state_of_replaced(url, node, stores);
+        if state.with_context(|| not_uploaded(url, &self.path))? == self.replaced {
+            return Ok(());
+        }
+        let folder = self.path.parent().unwrap_or(&self.path).display();
+        bail!(
+            "another job has written to {url} since this one began, and keeps its files there: {} is complete, but not uploaded. Copy \
+             it to another URL by another program, and remove {folder}",
+            self.path.display()
+        );
+    }
 }
 
 /// Describes complete outputs whose upload has failed.
@@ -291,10 +336,12 @@ impl Outputs {
         }
         let stores = Stores::new(self.cache_dir.as_deref(), say)?;
         let mut stores = stores.on_node(self.node).of_run(self.run.clone());
-        for Output { url, path, kind } in &self.outputs {
+        for output in &self.outputs {
+            let Output { url, path, kind, .. } = output;
             let is_written = path.exists() || with_ending(path, EMBEDDINGS).exists();
             if is_written && !matches!(kind, OutputKind::Checkpoints) {
                 stores.mark_complete(url)?;
+                output.check_replaced(self.node, &mut stores)?;
                 let uploaded = match kind {
                     OutputKind::Folder(kind) => self.upload_folder(&mut stores, url, path, *kind),
                     _ => upload_model(&mut stores, url, path),

@@ -261,6 +261,40 @@ fn a_model_is_kept_until_it_is_uploaded() {
     assert!(server.keys().is_empty());
 }
 
+/// A job on another machine has no lock in common with this one.
+#[test]
+fn a_job_does_not_replace_outputs_of_another_job_in_the_store() {
+    let Some(server) = S3Server::start("a_job_does_not_replace_outputs_of_another_job_in_the_store") else { return };
+    let parts = fake_parts(2);
+    let folder = Folder::new();
+    let cache = folder.join("cache");
+    let model = url("run/m.st");
+    for before in [None, Some(b"of an earlier job")] {
+        if let Some(before) = before {
+            server.put("run/m.st", before);
+        }
+        let metrics = folder.join("metrics");
+        let flags = ["--save-model", &model, "--metrics", text(&metrics)];
+        let job = Process::start(&mut train(&server, &cache, &training(text(&parts.path), "100", &flags)));
+        wait_until(
+            || std::fs::read_to_string(&metrics).is_ok_and(|text| text.contains("\"event\":\"epoch\"")),
+            || "the training did not start".to_owned(),
+        );
+        server.put("run/m.st", b"of another job");
+        let error = error_of(&end(job));
+        assert_has(
+            error,
+            &[&format!("another job has written to {model} since this one began"), "run/m.st+out/m.st is"],
+        );
+        assert_eq!(server.get("run/m.st").as_deref(), Some(b"of another job".as_slice()));
+        let left = cache.join(format!("s3/{BUCKET}/run/m.st+out"));
+        assert!(left.join("m.st").is_file());
+        std::fs::remove_dir_all(left).expect("remove the model");
+        std::fs::remove_file(metrics).expect("remove the metrics");
+        server.delete("run/m.st");
+    }
+}
+
 /// The home folders of many clusters are on a shared file system.
 #[test]
 fn machines_may_share_the_folder_of_local_copies() {
