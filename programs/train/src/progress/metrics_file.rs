@@ -27,20 +27,25 @@ pub(crate) struct MetricsFile {
 }
 
 impl MetricsFile {
-    /// Opens the file: truncates it, or in a restarted attempt continues at its end. If `kept` is given, continues after the
-    /// lines of these epochs and removes the others. Fails if another job writes to the file.
-    pub(crate) fn open(path: &Path, attempt: &Attempt, kept: Option<&KeptLines>) -> anyhow::Result<Self> {
-        let opened = Self::try_open(path, attempt, kept);
+    /// Opens the file: truncates it, or in a restarted attempt of a run with these `settings` continues at its end. If `kept` is
+    /// given, continues after the lines of these epochs and removes the others. Fails if another job writes to the file.
+    pub(crate) fn open(
+        path: &Path,
+        attempt: &Attempt,
+        settings: &str,
+        kept: Option<&KeptLines>,
+    ) -> anyhow::Result<Self> {
+        let opened = Self::try_open(path, attempt, settings, kept);
         opened.with_context(|| format!("--metrics: open {}", path.display()))
     }
 
-    fn try_open(path: &Path, attempt: &Attempt, kept: Option<&KeptLines>) -> std::io::Result<Self> {
+    fn try_open(path: &Path, attempt: &Attempt, settings: &str, kept: Option<&KeptLines>) -> std::io::Result<Self> {
         let mut lock = None;
         // Several processes may write to devices and pipes.
         if path.is_file() || !path.exists() {
             lock = Some(FolderLock::take_file(path)?);
         }
-        let (file, kept) = open(path, attempt, kept)?;
+        let (file, kept) = open(path, attempt, settings, kept)?;
         Ok(Self { file, path: path.to_owned(), kept, _lock: lock })
     }
 
@@ -76,14 +81,14 @@ pub(crate) fn line_of(attempt: u64, event: &str, fields: impl Serialize) -> anyh
 }
 
 /// Opens a metrics file, and returns the lines that it keeps of the epochs before a checkpoint.
-fn open(path: &Path, attempt: &Attempt, kept: Option<&KeptLines>) -> std::io::Result<(File, String)> {
+fn open(path: &Path, attempt: &Attempt, settings: &str, kept: Option<&KeptLines>) -> std::io::Result<(File, String)> {
     // Devices and pipes cannot be read again.
     if let Some(kept) = kept.filter(|_| path.is_file()) {
         let kept = kept_lines(&std::fs::read(path)?, kept, attempt.number);
         write_output(path, kept.as_bytes())?;
         return Ok((OpenOptions::new().append(true).open(path)?, kept));
     }
-    if !attempt.is_restart() || (path.is_file() && !is_of_run(&std::fs::read(path)?, attempt)) {
+    if !attempt.is_restart() || (path.is_file() && !is_of_run(&std::fs::read(path)?, attempt, settings)) {
         return Ok((File::create(path)?, String::new()));
     }
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
@@ -102,11 +107,13 @@ fn run_of(line: &[u8]) -> Option<Map<String, Value>> {
 }
 
 /// Returns true if the last lines of a file are of an earlier attempt at the run of this one. Runs without a name are all
-/// different.
-fn is_of_run(text: &[u8], attempt: &Attempt) -> bool {
-    let last = text.split(|&byte| byte == b'\n').rev().find_map(run_of);
-    let name = last.as_ref().and_then(|run| run.get("run")).and_then(Value::as_str);
-    name.is_some() && name == attempt.run.as_deref()
+/// different, and so are runs with other settings: the commands of a batch script have the name of Slurm's job. Lines of earlier
+/// versions have no settings.
+fn is_of_run(text: &[u8], attempt: &Attempt, settings: &str) -> bool {
+    let Some(last) = text.split(|&byte| byte == b'\n').rev().find_map(run_of) else { return false };
+    let name = last.get("run").and_then(Value::as_str);
+    let found = last.get("settings").and_then(Value::as_str);
+    name.is_some() && name == attempt.run.as_deref() && found.is_none_or(|found| found == settings)
 }
 
 /// Returns the lines up to the last one of a process group that wrote a checkpoint. The lines before the group's own are
@@ -203,7 +210,7 @@ mod tests {
     /// Writes the line of a run in an attempt and returns all lines of the file. A line that is not JSON is returned as text.
     fn write(path: &Path, number: u64, run: Option<&str>) -> Vec<Value> {
         let attempt = Attempt { number, run: run.map(str::to_owned) };
-        let mut file = MetricsFile::open(path, &attempt, None).expect("a file");
+        let mut file = MetricsFile::open(path, &attempt, "settings", None).expect("a file");
         let line = line_of(number, "run", json!({ "run": run })).expect("a line");
         file.write(&line).expect("written");
         let text = std::fs::read_to_string(path).expect("the file");
@@ -222,6 +229,13 @@ mod tests {
         std::fs::write(&path, format!("{}\n{{\"att", line(0))).expect("a file");
         assert_eq!(write(&path, 2, a), [line(0), json!("{\"att"), line(2)]);
         assert_eq!(write(&path, 3, a).last(), Some(&line(3)));
+        // Another command of the same batch script, which was started again as a whole.
+        for (settings, lines) in [("settings", 2), ("other", 1)] {
+            let earlier = line_of(0, "run", json!({ "run": a, "settings": settings })).expect("a line");
+            std::fs::write(&path, serde_json::to_vec(&earlier).expect("JSON")).expect("a file");
+            assert_eq!(write(&path, 1, a).len(), lines, "{settings}");
+        }
+        assert_eq!(write(&path, 2, a).last(), Some(&line(2)));
         // The first attempt of another run ended before it wrote anything.
         for other in [Some("b"), None, None] {
             assert_eq!(write(&path, 1, other).len(), 1, "lines of another run are removed: {other:?}");
@@ -232,14 +246,14 @@ mod tests {
     fn a_file_to_which_another_job_writes_is_refused_and_keeps_its_lines() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("metrics.jsonl");
-        let mut file = MetricsFile::open(&path, &Attempt::default(), None).expect("a file");
+        let mut file = MetricsFile::open(&path, &Attempt::default(), "", None).expect("a file");
         file.write(&line_of(0, "run", json!({})).expect("a line")).expect("written");
-        let error = MetricsFile::open(&path, &Attempt::default(), None).map(drop).expect_err("the file is taken");
+        let error = MetricsFile::open(&path, &Attempt::default(), "", None).map(drop).expect_err("the file is taken");
         let text = format!("{error:#}");
         assert!(text.contains("--metrics: open ") && text.contains("another job writes metrics.jsonl"), "{text}");
         assert!(!std::fs::read(&path).expect("the file").is_empty());
         drop(file);
-        MetricsFile::open(&path, &Attempt::default(), None).expect("the file is free");
+        MetricsFile::open(&path, &Attempt::default(), "", None).expect("the file is free");
     }
 
     fn run_line(attempt: u64, date: u64) -> String {
@@ -261,11 +275,11 @@ mod tests {
         ] {
             std::fs::write(&path, &all).expect("a file");
             let kept = KeptLines { epochs, group: Some("of an earlier version".to_owned()) };
-            drop(MetricsFile::open(&path, &Attempt { number: 1, run: None }, Some(&kept)).expect("a file"));
+            drop(MetricsFile::open(&path, &Attempt { number: 1, run: None }, "", Some(&kept)).expect("a file"));
             assert_eq!(std::fs::read_to_string(&path).expect("the file"), expected);
         }
         std::fs::remove_file(&path).expect("removed");
-        MetricsFile::open(&path, &Attempt::default(), Some(&KeptLines::default())).expect("a new file");
+        MetricsFile::open(&path, &Attempt::default(), "", Some(&KeptLines::default())).expect("a new file");
     }
 
     #[test]

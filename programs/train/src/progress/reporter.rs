@@ -21,7 +21,7 @@ use anyhow::Context;
 use edgecut_cli::{message, result};
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{META_FILE, Meta, Report, Split, checksum};
+use edgecut_graph::{META_FILE, Meta, Report, Split};
 use edgecut_status::{StatusServer, serve_status};
 use edgecut_trainer::cluster_plan::BatchProfile;
 use edgecut_trainer::inference::InferenceStep;
@@ -32,7 +32,6 @@ use edgecut_trainer::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,12 +74,14 @@ pub(crate) struct ReportedRun<'a> {
     pub(crate) has_embeddings: bool,
     /// The lines of the metrics file that a run that resumes keeps.
     pub(crate) kept: Option<KeptLines>,
+    /// A digest of the settings, by which a restarted attempt knows the files of an earlier one.
+    pub(crate) settings: &'a str,
 }
 
 impl Reporter {
     /// Opens and checks the files that the run writes to. Every rank calls it.
     pub(crate) fn new(reported: ReportedRun<'_>, rank: &Rank, world: &mut ProcessGroup) -> anyhow::Result<Self> {
-        let ReportedRun { args: run, num_epochs, has_embeddings, kept } = reported;
+        let ReportedRun { args: run, num_epochs, has_embeddings, kept, settings } = reported;
         let args = &run.output;
         let is_first = rank.rank == 0;
         if is_first {
@@ -90,7 +91,9 @@ impl Reporter {
         let saver = match &args.save_model {
             // Checked now: after the training an unwritable path would lose the model.
             Some(path) => {
-                let saver = ModelSaver::new(path, attempt.clone(), has_embeddings, world).context("--save-model")?;
+                let mut saver =
+                    ModelSaver::new(path, attempt.clone(), has_embeddings, world).context("--save-model")?;
+                saver.describe_settings(settings.to_owned());
                 if let Some(why) = saver.why_not_kept().filter(|_| is_first) {
                     message!("note: --save-model: {why}");
                 }
@@ -103,7 +106,7 @@ impl Reporter {
         let mut events = None;
         if is_first {
             if let Some(path) = &args.metrics {
-                metrics = Some(MetricsFile::open(path, &attempt, kept.as_ref())?);
+                metrics = Some(MetricsFile::open(path, &attempt, settings, kept.as_ref())?);
             }
             events = args.tensorboard.as_deref().map(EventFile::create).transpose()?;
         }
@@ -153,13 +156,6 @@ impl Reporter {
     pub(crate) fn describe_data(&mut self, trained_on: TrainedOn) {
         if let Some(saver) = &mut self.saver {
             saver.describe_data(trained_on);
-        }
-    }
-
-    /// Stores a digest of the settings of the training with each saved model.
-    pub(crate) fn describe_settings(&mut self, settings: &BTreeMap<String, String>) {
-        if let Some(saver) = &mut self.saver {
-            saver.describe_settings(checksum(format!("{settings:?}").as_bytes()));
         }
     }
 

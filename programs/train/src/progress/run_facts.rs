@@ -12,6 +12,8 @@ use std::ffi::OsString;
 pub(crate) struct RunNames<'a> {
     /// The name that the launcher gives to all attempts, if it has a name.
     pub(crate) run: Option<String>,
+    /// A digest of the settings, since the commands of a batch script have one name.
+    pub(crate) settings: &'a str,
     /// The name in the checkpoints of this start, if it writes any.
     pub(crate) checkpoints: Option<&'a str>,
 }

@@ -22,6 +22,7 @@ use clap::Args;
 use edgecut_cli::StoreArgs;
 use edgecut_cluster::Termination;
 use edgecut_gnn::nn::{EdgeFeatureUse, FlagValues, LayerForm};
+use edgecut_graph::checksum;
 use edgecut_trainer::checkpoint::{CheckpointConfig, Checkpoints};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::models::ConvKind;
@@ -170,14 +171,17 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
         saved = Some(SavedModel::read(path, precision, new_embeddings, job.world)?);
     }
     let open = saved.as_ref().map(|saved| T::open::<B>(saved, device)).transpose()?;
+    let settings = checksum(format!("{:?}", settings_of(args, &chosen)?).as_bytes());
     let reported = ReportedRun {
         args: run,
         num_epochs: fit.num_epochs,
         has_embeddings: has_embeddings || adds_embeddings,
         kept: run.checkpoints.kept_lines(checkpoints),
+        settings: &settings,
     };
     let mut reporter = Reporter::new(reported, rank, job.world)?;
-    let names = RunNames { run: reporter.run_name(), checkpoints: checkpoints.map(Checkpoints::group) };
+    let group = checkpoints.map(Checkpoints::group);
+    let names = RunNames { run: reporter.run_name(), settings: &settings, checkpoints: group };
     let about_run = RunFacts::new(job.cluster, names, &facts, classes.as_deref());
     reporter.line("run", about_run)?;
     reporter.partition(own.part().and_then(|part| part.dataset_root_dir.as_deref()))?;
@@ -196,7 +200,6 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
     }
     fit.warm_start = warm_start;
     reporter.describe_data(trained_on);
-    reporter.describe_settings(&settings_of(args, &chosen)?);
     reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), &args.given, &run.output)?;
     let mut reporter = TaskReporter { reporter, task: T::epoch_text(args) };
     let task = TaskRun { args, config, data: &job.data, world: &mut *job.world, device, observer: &mut reporter };
