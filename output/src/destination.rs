@@ -2,7 +2,7 @@
 
 use std::fs::{self, FileType};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The longest chain of symbolic links that is followed, the same as Linux's limit.
@@ -29,6 +29,24 @@ pub fn destination(path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::new(ErrorKind::InvalidInput, "the path goes through too many symbolic links"))
+}
+
+/// Returns true if both paths refer to the same regular file, which may be missing: by the same or another spelling, or by links.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) => one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        (Err(_), Err(_)) => match (whole(one), whole(other)) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Returns the path of a missing file, after the links of its folders.
+fn whole(path: &Path) -> io::Result<PathBuf> {
+    let path = destination(path)?;
+    Ok(folder_of(&path).canonicalize()?.join(path.file_name().unwrap_or_default()))
 }
 
 /// Returns the path of the regular file that `path` refers to. The file may be missing.
@@ -65,4 +83,31 @@ fn refuse_unless_regular(found: FileType) -> io::Result<()> {
 /// Returns the folder that contains a file.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_file_is_the_same_by_whatever_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, link, folder] = ["file", "link", "folder"].map(|name| dir.path().join(name));
+        symlink("file", &link).unwrap();
+        symlink(".", &folder).unwrap();
+        let other = dir.path().join("other");
+        for exists in [false, true] {
+            if exists {
+                fs::write(&file, "").unwrap();
+            }
+            assert!(
+                is_same_file(&file, &file) && is_same_file(&file, &link) && is_same_file(&folder.join("file"), &link)
+            );
+            assert!(!is_same_file(&file, &other) && !is_same_file(&other, &link), "{exists}");
+        }
+        fs::write(&other, "").unwrap();
+        assert!(!is_same_file(&file, &other) && !is_same_file(dir.path(), &folder));
+        assert!(!is_same_file("/dev/null".as_ref(), "/dev/null".as_ref()));
+    }
 }

@@ -29,7 +29,7 @@ mod temporary_folder;
 pub mod testing;
 mod timeouts;
 
-pub use destination::destination;
+pub use destination::{destination, is_same_file};
 pub use folder_lock::FolderLock;
 pub use host::host_tag;
 pub use output_file::{OutputFile, check_output, remove_abandoned, remove_abandoned_in, write_output};

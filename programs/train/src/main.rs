@@ -23,6 +23,7 @@ mod urls;
 
 use anyhow::Context;
 use args::dialect::DIALECT;
+use args::distinct_files::check_distinct;
 use clap::CommandFactory;
 use cli::{Cli, Command};
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
@@ -113,6 +114,9 @@ fn run_without_urls(cli: &Cli, words: Option<Vec<OsString>>, outputs: &Outputs) 
     if let Some(part) = part {
         // The parent checks this before it starts the ranks, so that the error is printed once.
         Source::find(part, job)?.check(&place)?;
+    }
+    if let Some(training) = training {
+        check_distinct(training, &command.inputs())?;
     }
     // In a job on several nodes, rank 0 checks its files once the other ranks hear of its failure.
     if let Some(training) = training

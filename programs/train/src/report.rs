@@ -5,7 +5,7 @@ use crate::run_page::{Run, page};
 use anyhow::Context;
 use clap::Args;
 use edgecut_cli::message;
-use edgecut_output::{check_output, write_output};
+use edgecut_output::{check_output, is_same_file, write_output};
 use std::path::{Path, PathBuf};
 
 /// Flags of the report.
@@ -26,6 +26,9 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.runs.len() > MAX_RUNS {
         let what = format!("a report shows up to {MAX_RUNS} runs, but {} files are given", args.runs.len());
         return Err(UsageError(what).into());
+    }
+    if let Some(path) = args.runs.iter().find(|path| is_same_file(path, &args.out)) {
+        return Err(UsageError(format!("--out: the report would replace the metrics in {}", path.display())).into());
     }
     check_output(&args.out).with_context(|| format!("--out: write {}", args.out.display()))?;
     let mut runs = args.runs.iter().map(|path| Run::read(path)).collect::<anyhow::Result<Vec<_>>>()?;

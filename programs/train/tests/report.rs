@@ -225,6 +225,7 @@ fn files_that_are_no_metrics_are_refused() {
         assert_error(&report(&[&good, &path], &out), &[why]);
         assert!(!out.exists());
     }
+    assert_fails(&report(&[&good], &good), 2, &["--out: the report would replace the metrics"]);
     let absent = folder.join("absent/report.html");
     assert!(error_of(&report(&[&good], &absent)).contains("--out"));
     let many: Vec<&Path> = vec![&good; 9];

@@ -4,6 +4,7 @@ pub(crate) mod checkpoints;
 pub(crate) mod conv;
 pub(crate) mod device;
 pub(crate) mod dialect;
+pub(crate) mod distinct_files;
 pub(crate) mod graph;
 pub(crate) mod objective;
 pub(crate) mod plan;
