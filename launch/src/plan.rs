@@ -12,6 +12,11 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
 
+/// The variables of the secret of a job, and of its file.
+const TOKEN: &str = "EDGECUT_TOKEN";
+const TOKEN_FILE: &str = "EDGECUT_TOKEN_FILE";
+/// Parts of the names of variables whose values are secret, as of AWS_SECRET_ACCESS_KEY.
+const SECRETS: [&str; 5] = ["CREDENTIAL", "KEY", "PASSW", "SECRET", "TOKEN"];
 /// Characters of a run's name.
 const RUN_ID_LEN: usize = 16;
 
@@ -87,6 +92,12 @@ impl Plan {
                 env.entry("EDGECUT_SERVERS".into()).or_insert_with(|| servers.clone());
             }
             env.extend(extra.iter().cloned());
+            if let Some(name) = [TOKEN, TOKEN_FILE].into_iter().find(|name| env.contains_key(*name)) {
+                bail!(
+                    "{name} has no effect as a variable of {}: give the secret of the job by --token-file",
+                    node.host
+                );
+            }
             nodes.push(NodePlan {
                 target: Target {
                     host: node.host.clone(),
@@ -193,7 +204,7 @@ impl Plan {
     /// Returns the order that starts the ranks of `node`. The secret `token` is in no output of a plan.
     pub(crate) fn start(&self, node: usize, job_id: &str, token: &Token, restarts: u32) -> Start {
         let mut env = self.env(node);
-        env.insert("EDGECUT_TOKEN".into(), token.to_env_value().into());
+        env.insert(TOKEN.into(), token.to_env_value().into());
         env.insert("EDGECUT_RESTART_COUNT".into(), restarts.to_string());
         // A run that was named by the user, in the file or with `--extra-envs`, keeps its name.
         env.entry("EDGECUT_RUN_ID".into()).or_insert_with(|| self.run_id.clone());
@@ -233,6 +244,16 @@ impl Plan {
             env.insert(name.into(), value);
         }
         env
+    }
+
+    /// Returns the variables of all ranks of a node as a text without the values of secrets.
+    pub(crate) fn shown_env(&self, node: usize) -> String {
+        let mut shown = Vec::new();
+        for (name, value) in self.env(node) {
+            let is_secret = SECRETS.iter().any(|part| name.to_uppercase().contains(part));
+            shown.push(format!("{name}={}", if is_secret { "(secret)" } else { value.as_str() }));
+        }
+        shown.join(" ")
     }
 
     fn rank(&self, node: usize, rank: usize) -> RankStart {
@@ -435,6 +456,15 @@ mod tests {
     }
 
     #[test]
+    fn secrets_are_not_shown() {
+        let flags =
+            "--extra-envs AWS_SECRET_ACCESS_KEY=abc --extra-envs hf_token=abc --extra-envs OMP_NUM_THREADS=2 -- prog";
+        let shown = plan("a", flags).unwrap().shown_env(0);
+        assert!(!shown.contains("abc") && shown.contains("OMP_NUM_THREADS=2"), "{shown}");
+        assert!(shown.contains("AWS_SECRET_ACCESS_KEY=(secret)"), "{shown}");
+    }
+
+    #[test]
     fn the_command_may_be_one_string() {
         let plan = plan("a", "'train node --dataset_root_dir \"my data\" --lr 1'").unwrap();
         assert_eq!(plan.program.name, "train");
@@ -545,6 +575,7 @@ mod tests {
         for (flags, expected) in [
             ("--num-nodes 3 -- prog", "names 2 nodes"),
             ("--extra-envs K -- prog", "NAME=VALUE"),
+            ("--extra-envs EDGECUT_TOKEN=a-secret-of-mine -- prog", "give the secret of the job by --token-file"),
             ("'prog \"x'", "split the command"),
             ("--dryrun -- prog", "unexpected argument '--dryrun'"),
             ("--sync-binary 'cd x; prog'", "start the program itself"),

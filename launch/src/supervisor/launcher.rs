@@ -140,10 +140,10 @@ fn show(plan: &Plan) -> Result<(), PrintError> {
     for (number, node) in plan.nodes.iter().enumerate() {
         let args: Vec<String> = node.target.args("AGENT").iter().map(|arg| shell_words::quote(arg).into()).collect();
         result!("node {number}: ssh {}", args.join(" "))?;
-        let env: Vec<String> = plan.env(number).iter().map(|(name, value)| format!("{name}={value}")).collect();
         let command = std::iter::once(&plan.program.name).chain(&plan.args);
         result!("  in {}: {}", plan.workspace, shell_words::join(command))?;
-        result!("  ranks {} to {}, EDGECUT_TOKEN=(secret) {}", node.ranks.start, node.ranks.end - 1, env.join(" "))?;
+        let env = plan.shown_env(number);
+        result!("  ranks {} to {}, EDGECUT_TOKEN=(secret) {env}", node.ranks.start, node.ranks.end - 1)?;
     }
     Ok(())
 }
