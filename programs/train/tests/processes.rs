@@ -55,6 +55,29 @@ fn two_processes_train_and_say_how_it_went() {
     assert_same(&loaded, &trained, &["test_acc", "valid_acc"]);
 }
 
+#[test]
+fn the_file_of_nodes_gives_trainers_their_addresses() {
+    let parts = fake_parts(2);
+    let folder = Folder::new();
+    let file = folder.join("nodes.yaml");
+    let port = free_port();
+    for (listens_at, is_own) in [("127.0.0.2", true), ("192.0.2.9", false)] {
+        let text = format!(
+            "master_port: {port}\nhosts:\n- {{address: 192.0.2.1, role: server}}\n- {{address: 127.0.0.1, role: trainer}}\n\
+             - {{address: 127.0.0.1, role: trainer, listen_addr: {listens_at}}}\n"
+        );
+        std::fs::write(&file, text).expect("write the file of nodes");
+        let nodes = ["0", "1"].map(|number| {
+            let mut command = node(&parts.path);
+            command.args(["--num-epochs", "1", "--node-rank", number, "--ip-config"]).arg(&file);
+            Process::start(&mut command)
+        });
+        let [first, second] = nodes.map(end);
+        assert_eq!((first.status.success(), second.status.success()), (is_own, is_own), "{}", stderr(&first));
+        assert!(is_own || error_of(&second).contains(listens_at), "{}", stderr(&second));
+    }
+}
+
 /// Both processes run on one machine, so they share one cache.
 #[test]
 fn a_cache_of_features_changes_the_traffic_alone() {

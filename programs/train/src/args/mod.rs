@@ -51,7 +51,8 @@ pub(crate) struct JobArgs {
     /// Slurm job ID, or 11111. A free port if this process starts all ranks]
     #[arg(long, alias = "ddp-port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) master_port: Option<u16>,
-    /// File with the nodes' addresses: one `ip` or `ip port` per line, node 0 first
+    /// File with the nodes' addresses: one `ip` or `ip port` per line, node 0 first, or YAML with a list of hosts. Servers in it are
+    /// left out
     #[arg(long, value_name = "FILE")]
     pub(crate) ip_config: Option<PathBuf>,
     /// Address to listen on [default: EDGECUT_LISTEN_ADDR, or in a job on several nodes that of the interface

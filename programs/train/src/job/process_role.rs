@@ -4,8 +4,8 @@ use crate::args::JobArgs;
 use crate::exit::UsageError;
 use anyhow::{Context, bail};
 use edgecut_cluster::{
-    DEFAULT_MASTER_PORT, EnvRanks, IpConfig, Launcher, LocalRanks, SPAWNED, Token, free_port, gloo_listen_addr,
-    share_of_cores,
+    DEFAULT_MASTER_PORT, EnvRanks, IpConfig, Launcher, LocalRanks, NodeRole, SPAWNED, Token, address_of_interface,
+    free_port, gloo_listen_addr, node_addresses, share_of_cores,
 };
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -57,7 +57,7 @@ impl ProcessRole {
         if std::env::var_os(SPAWNED).is_some() {
             return Self::spawned(args, env);
         }
-        let listed = args.ip_config.as_ref().map(IpConfig::read).transpose()?;
+        let listed = trainers(args)?;
         let by_flags = args.num_nodes.is_some() || args.node_rank.is_some() || listed.is_some();
         let launched = if by_flags { None } else { Slot::from_env(&env, args)? };
         let slot = match launched {
@@ -211,8 +211,7 @@ fn master(
     slot: Slot,
     launched: bool,
 ) -> anyhow::Result<(String, u16)> {
-    let addr =
-        args.master_addr.clone().or(listed.map(|listed| listed.master().host.clone())).or(env.master_addr.clone());
+    let addr = args.master_addr.clone().or(listed.map(address_of_master)).or(env.master_addr.clone());
     let addr = match (addr, env.launcher) {
         (Some(addr), _) => addr,
         (None, Some(launcher)) if launched && launcher != Launcher::Torchrun && !slot.is_one_node() => {
@@ -295,14 +294,58 @@ pub(crate) fn check_master_port(ranks: &LocalRanks) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the address to listen on, if it is set. The interface that PyTorch's variable names counts in jobs on several
-/// nodes only.
+/// Returns the nodes in `--ip-config`, without the servers, which are no ranks.
+fn trainers(args: &JobArgs) -> anyhow::Result<Option<IpConfig>> {
+    let Some(path) = &args.ip_config else { return Ok(None) };
+    let config = IpConfig::read(path)?;
+    if !config.has_roles() {
+        return Ok(Some(config));
+    }
+    match config.with_role(NodeRole::Trainer) {
+        Some(trainers) => Ok(Some(trainers)),
+        None => bail!(usage(format!("--ip-config {}: no host has `role: trainer`", path.display()))),
+    }
+}
+
+/// Returns the address at which all ranks reach rank 0: the one that it listens on, unless it listens on all.
+fn address_of_master(listed: &IpConfig) -> String {
+    let master = listed.master();
+    match master.listen_addr {
+        Some(address) if !address.is_unspecified() => address.to_string(),
+        _ => master.host.clone(),
+    }
+}
+
+/// Returns the address to listen on, if it is set. Addresses in `--ip-config` and the interface that PyTorch's variable names count
+/// in jobs on several nodes only.
 fn listen_addr(args: &JobArgs, env: &EnvRanks, is_one_node: bool) -> anyhow::Result<Option<IpAddr>> {
     let given = args.listen_addr.or(env.listen_addr);
     if given.is_some() || is_one_node {
         return Ok(given);
     }
-    Ok(gloo_listen_addr()?)
+    match listed_address(args)? {
+        Some(address) => Ok(Some(address)),
+        None => Ok(gloo_listen_addr()?),
+    }
+}
+
+/// Returns the address that `--ip-config` gives this node to listen on.
+fn listed_address(args: &JobArgs) -> anyhow::Result<Option<IpAddr>> {
+    let Some(listed) = trainers(args)? else { return Ok(None) };
+    let number = args.node_rank.unwrap_or(0) as usize;
+    let Some(node) = listed.nodes().get(number) else { return Ok(None) };
+    let Some(interface) = &node.interface else { return Ok(node.listen_addr) };
+    if number == 0 && args.master_addr.is_none() {
+        bail!(usage(format!(
+            "--ip-config: the other nodes do not know the address of {interface} on node 0: give its address as listen_addr, or \
+             start the job with launch"
+        )));
+    }
+    let addresses = node_addresses().context("list the network interfaces")?;
+    let Some(address) = address_of_interface(&addresses, interface) else {
+        bail!(usage(format!("--ip-config: this machine has no address of the interface {interface} of {}", node.host)));
+    };
+    Ok(Some(address))
 }
 
 /// Reads the job's shared secret from `--token-file` or the environment, if it is set.
