@@ -3,6 +3,7 @@
 pub(crate) mod args;
 pub(crate) mod npz;
 pub(crate) mod output_folder;
+mod staged_batches;
 
 use crate::job::command::{JobCommand, JobFlags, refuse_verbose};
 use crate::job::graph_session::{self, GraphSession};
@@ -13,6 +14,7 @@ use crate::node_ids::{IdFileForm, NodeIdFile};
 use crate::sample::args::SampleArgs;
 use crate::sample::npz::{Npz, write_npz};
 use crate::sample::output_folder::reserve;
+use crate::sample::staged_batches::StagedBatches;
 use anyhow::{Context, bail};
 use edgecut_cli::result;
 use edgecut_cluster::Termination;
@@ -49,6 +51,7 @@ impl JobCommand for SampleArgs {
 fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
     let old = reserve(&args.out, "batches", is_batch, args.overwrite, rank.rank == 0)?;
+    let staged = StagedBatches::new(&args.out, !old.is_empty())?;
     let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
     graph_session::run(&args.job, &args.part, rank, WantedLabels::First, &flags, |job| {
         let loader = loader(args, given, job)?;
@@ -58,12 +61,13 @@ fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
                 job.graph.part().meta().dataset
             );
         }
-        let written = write_batches(args, &loader, job)?;
+        let written = write_batches(args, staged.dir(), &loader, job)?;
         if job.world.rank() == 0 {
             result!("{written} batches in {}", args.job.stores.given("out", &args.out).display())?;
         }
         Ok(())
     })?;
+    staged.publish()?;
     old.remove()
 }
 
@@ -167,9 +171,14 @@ fn seed_type(args: &SampleArgs, meta: &Meta) -> anyhow::Result<NodeTypeId> {
     }
 }
 
-/// Writes this rank's batches, epoch after epoch, until the job has written the requested number. Returns the number of
+/// Writes this rank's batches to `dir`, epoch after epoch, until the job has written the requested number. Returns the number of
 /// batches over all ranks. Batches are numbered by step and, within a step, by rank; empty batches have no number.
-fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut GraphSession<'_>) -> anyhow::Result<u64> {
+fn write_batches(
+    args: &SampleArgs,
+    dir: &Path,
+    loader: &DistNeighborLoader,
+    job: &mut GraphSession<'_>,
+) -> anyhow::Result<u64> {
     let mine = loader.num_batches() as u64;
     let counts: Vec<u64> =
         job.world.all_gather(&mine.to_le_bytes())?.iter().map(|bytes| u64_of(bytes)).collect::<anyhow::Result<_>>()?;
@@ -191,7 +200,7 @@ fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Graph
             let batch = batch?;
             if batch.num_seeds > 0 && number < wanted {
                 let name = format!("batch_{number:0digits$}.npz");
-                write_batch(&args.out.join(name), &batch, job.graph.part().meta(), loader.node_type())?;
+                write_batch(&dir.join(name), &batch, job.graph.part().meta(), loader.node_type())?;
             }
             // Meeting at every step bounds the wait for a slow rank to the time of one batch.
             job.world.barrier()?;

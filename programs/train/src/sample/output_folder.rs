@@ -70,6 +70,11 @@ fn prepare(dir: &Path, what: &str, is_output: impl Fn(&str) -> bool, overwrite: 
 }
 
 impl OldOutputs {
+    /// Returns true if the folder has no outputs of an earlier run.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
     /// Removes the outputs that this run has not replaced. All processes of the job must have written theirs.
     pub(crate) fn remove(mut self) -> anyhow::Result<()> {
         self.remove_files()
