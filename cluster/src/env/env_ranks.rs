@@ -24,6 +24,9 @@ pub struct EnvRanks {
     pub master_addr: Option<String>,
     /// The port of rank 0: `MASTER_PORT`, or derived from the number of the Slurm job.
     pub master_port: Option<u16>,
+    /// A description of the rank that a launcher gives this process, if its variables do not tell the processes of a node. The
+    /// launcher is none of [`Launcher`], so `rank` is not set.
+    pub unread: Option<String>,
     /// The rank of this process in the job, from 0.
     pub rank: Option<usize>,
     /// The number of processes of the job.

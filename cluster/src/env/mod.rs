@@ -8,6 +8,7 @@ mod launcher;
 mod mpi;
 pub(crate) mod node_list;
 mod slurm;
+mod unread;
 mod variables;
 
 use std::ffi::OsString;
@@ -93,7 +94,7 @@ fn of_launcher(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
             return Ok(ranks);
         }
     }
-    Ok(plain)
+    Ok(EnvRanks { unread: unread::rank(variables)?, ..plain })
 }
 
 #[cfg(test)]

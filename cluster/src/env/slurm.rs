@@ -122,6 +122,7 @@ mod tests {
             launcher: Some(Launcher::Slurm),
             master_addr: Some("gpu-09".into()),
             master_port: Some(10_123),
+            unread: None,
             rank: Some(6),
             world_size: Some(7),
             local_rank: Some(0),

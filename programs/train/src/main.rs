@@ -32,7 +32,7 @@ use edgecut_cluster::{RanksEnd, SPAWNED, Termination, report_to_parent, with_cau
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_graph::end_on_unreadable_pages;
 use job::command::{JobCommand, JobFlags};
-use job::process_role::ProcessRole;
+use job::process_role::{ProcessRole, note_of_unread_rank};
 use job::source::Source;
 use settings::flag_names::{set_command_line, with_flags};
 use std::ffi::OsString;
@@ -99,6 +99,9 @@ fn run_without_urls(cli: &Cli, words: Option<Vec<OsString>>, outputs: &Outputs) 
     let JobFlags { job, part, device, training } = command.flags();
     let has_checkpoints = training.is_some_and(|run| run.checkpoints.checkpoint_dir.is_some());
     let place = ProcessRole::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
+    if let Some(note) = note_of_unread_rank(job)? {
+        message!("{note}");
+    }
     let mut termination = None;
     if let ProcessRole::Rank(rank) = &place {
         // Before any thread starts, since threads inherit the mask of signals.

@@ -228,6 +228,17 @@ fn a_shell_in_a_batch_job_starts_its_own_ranks() {
 }
 
 #[test]
+fn a_process_of_a_launcher_that_is_not_read_says_so() {
+    let parts = parts(1, 29);
+    for (flags, is_noted) in [(&["--num-epochs", "1"][..], true), (&["--num-epochs", "1", "--num-nodes", "1"], false)] {
+        let mut command = node(&parts.path);
+        command.args(flags).envs([("FLUX_TASK_RANK", "1"), ("FLUX_JOB_SIZE", "4")]);
+        let said = stderr(&succeeded(run(&mut command)));
+        assert_eq!(said.contains("note: FLUX_TASK_RANK is 1 and FLUX_JOB_SIZE is 4, but"), is_noted, "{said}");
+    }
+}
+
+#[test]
 fn mpirun_places_ranks() {
     let parts = parts(2, 23);
     let port = free_port().to_string();

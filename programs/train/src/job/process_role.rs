@@ -278,6 +278,19 @@ fn usage(what: impl Into<String>) -> UsageError {
     UsageError(what.into())
 }
 
+/// Returns a note if a launcher has started this process as one of several, and its variables are not read.
+pub(crate) fn note_of_unread_rank(args: &JobArgs) -> anyhow::Result<Option<String>> {
+    let by_flags = args.num_nodes.is_some() || args.node_rank.is_some() || args.ip_config.is_some();
+    if by_flags || std::env::var_os(SPAWNED).is_some() {
+        return Ok(None);
+    }
+    let Some(found) = EnvRanks::read()?.unread else { return Ok(None) };
+    Ok(Some(format!(
+        "note: {found}, but the launcher does not tell which processes share a node, so this process is a job of its own: for one job, \
+         set RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE for each process, and MASTER_ADDR"
+    )))
+}
+
 /// Checks that the port of rank 0 is free if rank 0 is to run here, so that the other ranks do not wait for it in vain.
 ///
 /// # Errors
