@@ -36,6 +36,35 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
     assert!(replaced != good);
 }
 
+/// The commands of a batch script that Slurm starts again have the name and the number of restarts of the job.
+#[test]
+fn commands_of_a_batch_script_do_not_continue_the_files_of_each_other() {
+    let parts = fake_parts(1);
+    let folder = Folder::new();
+    let [model, metrics] = ["model.safetensors", "metrics.jsonl"].map(|name| folder.join(name));
+    let start = folder.join("start");
+    let tuned = ["--init-from", text(&start)];
+    for (restarts, flags, num_results, is_kept) in [
+        ("0", &[][..], 1, false),
+        ("0", &tuned, 1, false),
+        ("1", &[], 1, false),
+        // The next attempt at the same command.
+        ("2", &[], 2, true),
+    ] {
+        let mut command = node(&parts.path);
+        command.args(["--num-epochs", "2", "--lr", "1e-9"]).args(flags);
+        command.envs([("SLURM_JOB_ID", "7"), ("SLURM_RESTART_COUNT", restarts)]);
+        let output = succeeded(run(command.arg("--save-model").arg(&model).arg("--metrics").arg(&metrics)));
+        let results = metrics_lines(&metrics).into_iter().filter(|line| line["event"] == "result").count();
+        assert_eq!(results, num_results, "{restarts} {flags:?}");
+        let said = stderr(&output);
+        assert_eq!(said.contains("keeping the model of attempt"), is_kept, "{restarts} {flags:?}: {said}");
+        if restarts == "0" {
+            std::fs::copy(&model, &start).expect("copy the model");
+        }
+    }
+}
+
 #[test]
 fn files_of_a_running_job_are_refused_and_stay() {
     let parts = fake_parts(1);

@@ -171,7 +171,9 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
         saved = Some(SavedModel::read(path, precision, new_embeddings, job.world)?);
     }
     let open = saved.as_ref().map(|saved| T::open::<B>(saved, device)).transpose()?;
-    let settings = checksum(format!("{:?}", settings_of(args, &chosen)?).as_bytes());
+    // Another start may follow in the same batch script, and save to the same files.
+    let init_from = own.start().init_from.as_deref();
+    let settings = checksum(format!("{:?} {init_from:?}", settings_of(args, &chosen)?).as_bytes());
     let reported = ReportedRun {
         args: run,
         num_epochs: fit.num_epochs,
