@@ -7,6 +7,7 @@
 
 use crate::timeouts::LOCK_POLL;
 use crate::{StoreError, StoreUrl};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -214,15 +215,29 @@ impl Copies {
 }
 
 /// Removes complete outputs that a command has left in `dir`, if they are of `url`: they are uploaded now. Does nothing for
-/// other folders.
+/// other folders, such as one to which a user has moved the outputs with their mark.
 pub(crate) fn remove_if_output(dir: &Path, url: &StoreUrl) -> Result<(), StoreError> {
     let dir = dir.canonicalize().map_err(StoreError::local(dir))?;
     let mark = fs::read_to_string(complete_mark(&dir)).unwrap_or_default();
-    let is_output = mark.split('\n').next() == Some(&*url.to_string());
+    if mark.split('\n').next() != Some(&*url.to_string()) {
+        return Ok(());
+    }
     match dir.parent() {
-        Some(folder) if is_output => remove(folder).map_err(StoreError::local(folder)),
+        Some(folder) if is_output_folder(folder, &dir) => remove(folder).map_err(StoreError::local(folder)),
         _ => Ok(()),
     }
+}
+
+/// Returns true if `folder` has the name of the folder of the outputs `output`, and only files and folders that are named after them.
+fn is_output_folder(folder: &Path, output: &Path) -> bool {
+    let [folder_name, name] = [folder, output].map(|path| path.file_name().and_then(OsStr::to_str));
+    let (Some(folder_name), Some(name), Ok(entries)) = (folder_name, name, fs::read_dir(folder)) else { return false };
+    // The number of the machine may follow.
+    if !folder_name.starts_with(&format!("{name}+out")) {
+        return false;
+    }
+    let mut names = entries.map(|entry| entry.ok().and_then(|entry| entry.file_name().into_string().ok()));
+    names.all(|entry| entry.is_some_and(|entry| entry.trim_start_matches('.').starts_with(name)))
 }
 
 /// Returns the file beside outputs that exists if they are complete. It contains their URL, on the next line the name of their

@@ -240,6 +240,15 @@ fn complete_outputs_stay_until_they_are_uploaded() {
         stores.remove_if_output(dir, &url).unwrap();
         assert!(dir.join("META.json").exists());
     }
+    // A user has moved the outputs, with the mark, beside other files, and into a folder of the same name.
+    for folder in ["data", "data/m.st+out"] {
+        let moved = dir.path().join(folder);
+        write(&moved, "m.st/META.json", b"{}");
+        write(&moved, "m.st+complete", to.to_string().as_bytes());
+        write(&moved, "thesis.txt", b"mine");
+        stores.remove_if_output(&moved.join("m.st"), &to).unwrap();
+        assert!(moved.join("thesis.txt").exists() && moved.join("m.st/META.json").exists(), "{folder}");
+    }
     stores.remove_if_output(&path, &to).unwrap();
     assert!(!path.parent().unwrap().exists());
 }
