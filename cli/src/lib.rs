@@ -33,4 +33,4 @@ pub use near_argument::with_near_argument;
 pub use printing::{PrintError, print_message, print_result};
 pub use spelling::with_dashes;
 pub use store_args::{GivenUrl, StoreArgs, is_url, path_of_file_url};
-pub use version::version;
+pub use version::{source_version, version};

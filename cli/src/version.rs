@@ -6,3 +6,8 @@
 pub fn version() -> &'static str {
     concat!(env!("CARGO_PKG_VERSION"), " (", env!("EDGECUT_SOURCE"), ", ", env!("EDGECUT_TARGET"), ")")
 }
+
+/// Returns the version and the commit, which builds of one commit for several targets have in common.
+pub fn source_version() -> &'static str {
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("EDGECUT_SOURCE"), ")")
+}

@@ -4,6 +4,7 @@
 //! flag is compared by default.
 
 use anyhow::{Context, bail};
+use edgecut_cli::source_version;
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{HoldOut, HoldOutChoice, checksum};
 use serde::ser::Error;
@@ -12,15 +13,27 @@ use serde_json::Value;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// Checks that all ranks were started with the same flags. Otherwise they would train different models.
+/// Checks that all ranks run the same version of the program and were started with the same flags. Otherwise they would train
+/// different models.
 pub(crate) fn check_equal(flags: &impl Serialize, world: &mut ProcessGroup) -> anyhow::Result<()> {
     // The names of an object are in alphabetical order, so that equal flags have equal bytes.
     let value = serde_json::to_value(flags).context("write the flags as JSON")?;
     let mine = serde_json::to_vec(&value).context("write the flags as JSON")?;
+    // Other defaults of another version would look like other flags.
+    if let Some(what) = other_version(&world.all_gather(source_version().as_bytes())?) {
+        bail!("{what}: install the same version on all nodes");
+    }
     match difference(&world.all_gather(&mine)?) {
         Some(what) => bail!("{what}: start all ranks with the same flags"),
         None => Ok(()),
     }
+}
+
+/// Describes a rank whose version differs from the version of rank 0. `all` holds the versions by rank.
+fn other_version(all: &[Vec<u8>]) -> Option<String> {
+    let (rank, theirs) = all.iter().enumerate().find(|(_, theirs)| **theirs != all[0])?;
+    let [theirs, first] = [theirs, &all[0]].map(|version| String::from_utf8_lossy(version));
+    Some(format!("rank {rank} runs train {theirs}, and rank 0 runs {first}"))
 }
 
 /// Describes a flag whose value on rank 0 differs from its value on another rank. `all` holds the flags by rank.
@@ -180,6 +193,15 @@ mod tests {
             expected.extend(ids(command).intersection(&(&job | &device)).cloned());
             assert_eq!(not_compared, expected, "{subcommand}");
         }
+    }
+
+    #[test]
+    fn a_rank_of_another_version_is_named() {
+        let all =
+            ["0.1.0 (commit a)", "0.1.0 (commit a)", "0.1.0 (commit b)"].map(|version| version.as_bytes().to_vec());
+        assert_eq!(other_version(&all[..2]), None);
+        let expected = "rank 2 runs train 0.1.0 (commit b), and rank 0 runs 0.1.0 (commit a)";
+        assert_eq!(other_version(&all).as_deref(), Some(expected));
     }
 
     #[test]
