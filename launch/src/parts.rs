@@ -15,6 +15,9 @@ const FORMAT: &str = "edgecut-partition";
 #[derive(Debug, Deserialize)]
 pub(crate) struct PartsMeta {
     format: String,
+    /// The name of the dataset.
+    #[serde(default)]
+    pub(crate) dataset: String,
     num_parts: usize,
     files: BTreeMap<String, FileMeta>,
     /// The checksum of `META.json` itself, which identifies the partitioning.
@@ -108,6 +111,11 @@ pub(crate) fn is_partition(dir: &Path) -> bool {
     json_of(dir).is_some_and(|meta| meta["format"] == FORMAT)
 }
 
+/// Returns the name of the dataset whose parts are in `dir`, if its metadata names it.
+pub(crate) fn dataset_in(dir: &Path) -> Option<String> {
+    json_of(dir)?["dataset"].as_str().map(str::to_owned)
+}
+
 fn json_of(dir: &Path) -> Option<serde_json::Value> {
     serde_json::from_slice(&std::fs::read(dir.join(META_FILE)).ok()?).ok()
 }
@@ -131,6 +139,7 @@ mod tests {
     fn meta(num_parts: usize) -> PartsMeta {
         PartsMeta {
             format: FORMAT.into(),
+            dataset: "graph".into(),
             num_parts,
             files: (0..num_parts)
                 .map(|part| (format!("part_{part}/x.npy"), FileMeta { bytes: 3, xxh3: "0".into() }))

@@ -2,7 +2,7 @@
 
 use crate::checksum::xxh3;
 use crate::messages::HELLO;
-use crate::parts::{META_FILE, is_partition, part_of};
+use crate::parts::{META_FILE, dataset_in, is_partition, part_of};
 use crate::timeouts::PROGRESS_REPORT_INTERVAL;
 use anyhow::{Context, bail, ensure};
 use edgecut_output::{OutputFile, remove_abandoned};
@@ -19,6 +19,8 @@ pub(crate) struct Delivery {
     pub(crate) workspace: String,
     /// The destination folder, relative to the workspace.
     pub(crate) dir: String,
+    /// The name of the dataset whose parts are delivered.
+    pub(crate) dataset: String,
     pub(crate) files: Vec<DeliveredFile>,
 }
 
@@ -92,6 +94,7 @@ fn receive() -> anyhow::Result<()> {
     }
     let names: Vec<&str> = wanted.iter().map(|&number| &*delivery.files[number].name).collect();
     check_foreign(&dir, &names)?;
+    check_dataset(&dir, &delivery.dataset)?;
     if names.contains(&META_FILE) {
         // Without its metadata the folder is not a valid partitioned graph, until all files of the other partitioning
         // are replaced.
@@ -120,6 +123,18 @@ fn check_foreign(dir: &Path, wanted: &[&str]) -> anyhow::Result<()> {
             is_ours || (has_part && !is_meta) || path.symlink_metadata().is_err(),
             "{} is not {what} of a partitioned graph: move it away, or choose another folder for the parts",
             path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Checks that parts of another dataset are not replaced. Other parts of the same one are.
+fn check_dataset(dir: &Path, dataset: &str) -> anyhow::Result<()> {
+    if let Some(found) = dataset_in(dir).filter(|found| found != dataset) {
+        bail!(
+            "{} has parts of dataset {found}, and those to copy are of dataset {dataset}: move them away, or choose another folder for \
+             the parts",
+            dir.display()
         );
     }
     Ok(())
@@ -179,6 +194,17 @@ fn write(dir: &Path, file: &DeliveredFile, input: &mut impl Read, progress: &mut
 mod tests {
     use super::*;
     use edgecut_testing::assert_has;
+
+    #[test]
+    fn parts_of_another_dataset_are_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        check_dataset(dir.path(), "shop").unwrap();
+        std::fs::write(dir.path().join(META_FILE), "{\"format\": \"edgecut-partition\", \"dataset\": \"shop\"}")
+            .unwrap();
+        check_dataset(dir.path(), "shop").unwrap();
+        let error = check_dataset(dir.path(), "papers").unwrap_err().to_string();
+        assert_has(error, &["has parts of dataset shop, and those to copy are of dataset papers", "move them away"]);
+    }
 
     #[test]
     fn files_of_other_programs_are_not_replaced() {

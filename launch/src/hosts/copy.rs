@@ -42,7 +42,7 @@ pub(crate) fn copy_parts(target: &Target, agent_name: &str, copy: &PartsCopy<'_>
     // The metadata comes last, so that a folder that has it is complete.
     let bytes = source.join(META_FILE).metadata().with_context(|| format!("read {META_FILE}"))?.len();
     files.push(DeliveredFile { name: META_FILE.into(), bytes, xxh3: meta.checksum.clone() });
-    let delivery = Delivery { workspace: workspace.into(), dir: dir.into(), files };
+    let delivery = Delivery { workspace: workspace.into(), dir: dir.into(), dataset: meta.dataset.clone(), files };
 
     let mut session = target.spawn(&in_shell(&format!("exec \"{}\" {RECEIVE_ROLE}", cached(agent_name))))?;
     let lines = session.lines();
