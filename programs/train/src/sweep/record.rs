@@ -3,7 +3,7 @@
 use super::outputs::task_of;
 use anyhow::Context;
 use edgecut_cli::version;
-use edgecut_graph::{META_FILE, checksum};
+use edgecut_graph::{BUILT_FEATURES_FILE, META_FILE, checksum};
 use edgecut_output::write_output;
 use edgecut_stores::{StoreError, StoreUrl, Stores};
 use serde::{Deserialize, Serialize};
@@ -135,7 +135,7 @@ impl Inputs {
     }
 }
 
-/// Returns the checksum of a file, or of the data in a folder: of the description of parts, which has the checksums of all
+/// Returns the checksum of a file, or of the data in a folder: of the descriptions of parts, which have the checksums of all
 /// files, or of the names and contents of all files of data. For a URL it is the state of these objects. It is empty for what does
 /// not exist.
 ///
@@ -151,7 +151,7 @@ pub(super) fn content_of(path: &Path) -> anyhow::Result<String> {
     }
     let meta = path.join(META_FILE);
     if meta.exists() {
-        return content_of(&meta);
+        return Ok(content_of(&meta)? + &content_of_built_features(path)?);
     }
     let mut files = Vec::new();
     add_data_files(path, MOST_FOLDERS, &mut files);
@@ -163,12 +163,41 @@ pub(super) fn content_of(path: &Path) -> anyhow::Result<String> {
     Ok(checksum(text.as_bytes()))
 }
 
+/// Returns the checksums of the descriptions of features that were built after the parts, which `META.json` does not describe.
+fn content_of_built_features(parts: &Path) -> anyhow::Result<String> {
+    let mut content = String::new();
+    for part in sorted_entries(parts) {
+        for node_type in sorted_entries(&part.join("nodes")) {
+            let description = node_type.join(BUILT_FEATURES_FILE);
+            if description.is_file() {
+                content += &content_of(&description)?;
+            }
+        }
+    }
+    Ok(content)
+}
+
+/// Returns whether a file in a folder of parts describes them: as a whole, or features that were built after them.
+fn describes_parts(name: &str) -> bool {
+    name == META_FILE || name.rsplit('/').next() == Some(BUILT_FEATURES_FILE)
+}
+
+/// Returns the paths of the entries of a folder by name; none if it cannot be read.
+fn sorted_entries(dir: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        paths.push(entry.path());
+    }
+    paths.sort_unstable();
+    paths
+}
+
 /// Returns the names, sizes and versions of the objects of data that a URL names, as a checksum. It is empty if there are none.
 fn state_of(url: &StoreUrl) -> Result<String, StoreError> {
     let mut stores = Stores::new(None, |_| {})?;
     if let Some(folder) = stores.folder_if_any(url)? {
         let has_parts = folder.has(META_FILE);
-        return Ok(folder.state_of(|name| if has_parts { name == META_FILE } else { is_data(Path::new(name)) }));
+        return Ok(folder.state_of(|name| if has_parts { describes_parts(name) } else { is_data(Path::new(name)) }));
     }
     if !url.has_key() || !stores.has(url)? {
         return Ok(String::new());
@@ -262,6 +291,12 @@ mod tests {
         let parts = content(&data);
         write(&data, "z.npy", "other");
         assert_eq!(content(&data), parts);
+        // Features that a machine has built for its part have a description of their own.
+        std::fs::create_dir_all(data.join("part_0/nodes/user")).expect("a folder");
+        write(&data, "part_0/nodes/user/features.json", "checksum");
+        let built = content(&data);
+        write(&data, "part_0/nodes/user/features.json", "another");
+        assert!(built != parts && built != content(&data));
         assert_eq!(content(&data.join("absent")), "");
         let words: Vec<OsString> = ["node", "--dataset-root-dir"].map(OsString::from).into();
         let words = [words, vec![data.into_os_string()]].concat();
