@@ -19,12 +19,12 @@ pub use rotate::{RotatE, RotatEDecoder};
 pub use transe::{TransE, TransEDecoder};
 
 use burn::module::Module;
+use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Int, Tensor};
 use edgecut_settings::{Named, named};
 
 use super::weight_init::WeightInit;
-use crate::ops::{GnnBackend, matmul};
+use crate::ops::{GnnBackend, matmul, select_rows};
 
 /// The maximum number of values that are compared at once by decoders that are not products, 16 MiB in `f32`.
 const VALUES_AT_ONCE: usize = 1 << 22;
@@ -226,8 +226,8 @@ pub struct LinkQueries<B: Backend> {
 
 impl<B: Backend> LinkQueries<B> {
     /// Returns the queries of some of the edges.
-    pub fn select(&self, edges: Tensor<B, 1, Int>) -> Self {
-        Self { values: self.values.clone().select(0, edges), compared: self.compared }
+    pub fn select(&self, edges: &[u32]) -> Self {
+        Self { values: select_rows(&self.values, edges), compared: self.compared }
     }
 }
 
@@ -293,15 +293,8 @@ impl<B: GnnBackend> AnyLinkDecoder<B> {
     /// # Shapes
     /// - output: `[edges, values]`
     pub fn relation_rows(&self, edge_types: &[u16]) -> Option<Tensor<B, 2>> {
-        Some(rows_of_types(self.relations()?, edge_types))
+        Some(select_rows(&self.relations()?, edge_types))
     }
-}
-
-/// Returns the row of each edge's type.
-fn rows_of_types<B: Backend>(relations: Tensor<B, 2>, edge_types: &[u16]) -> Tensor<B, 2> {
-    let types: Vec<i64> = edge_types.iter().map(|&edge_type| i64::from(edge_type)).collect();
-    let types = Tensor::<B, 1, Int>::from_data(&types[..], &relations.device());
-    relations.select(0, types)
 }
 
 /// Returns the dot products of queries and rows, shaped as in [`LinkDecoder::compare`].

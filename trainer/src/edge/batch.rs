@@ -8,10 +8,10 @@ use crate::inference::explanation::{ExplainedBatch, Inputs};
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::{EdgeModel, EdgeModelConfig, GraphSchema, Mode};
 use burn::tensor::backend::Backend;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::LabeledEdgeBatch;
 use edgecut_gnn::nn::EdgeRows;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{GnnBackend, select_rows};
 use std::sync::Arc;
 
 /// The input of a training step: edges, the neighborhoods of their ends, and their labels. Nodes are identified by their row
@@ -79,16 +79,10 @@ impl<B: GnnBackend> ExplainedBatch<B, EdgeModel<B>> for EdgeTensorBatch<B> {
 
     fn outputs(&self, inputs: Inputs<B>, model: &EdgeModel<B>, mode: Mode) -> Result<Tensor<B, 2>, TrainError> {
         let rows = model.encode(&inputs.graph, mode).map_err(TrainError::batch)?;
-        let src = rows_of(&rows, &self.src);
-        let dst = rows_of(&rows, &self.dst);
+        let src = select_rows(&rows, &self.src);
+        let dst = select_rows(&rows, &self.dst);
         Ok(model.decode(EdgeRows { src, dst, features: inputs.of_targets }, mode))
     }
-}
-
-/// Returns some rows.
-fn rows_of<B: Backend>(rows: &Tensor<B, 2>, wanted: &[u32]) -> Tensor<B, 2> {
-    let wanted: Vec<i64> = wanted.iter().map(|&row| i64::from(row)).collect();
-    rows.clone().select(0, Tensor::<B, 1, Int>::from_data(&wanted[..], &rows.device()))
 }
 
 impl<B: GnnBackend> SeedBatch<B, EdgeModel<B>> for EdgeTensorBatch<B> {

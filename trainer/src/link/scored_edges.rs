@@ -100,10 +100,10 @@ impl<B: Backend> ScoredEdges<B> {
         if columns == 0 {
             return None;
         }
-        let best = self.negatives.clone().max_dim(1);
-        let above = self.positive.clone().greater(best.clone()).float();
-        // If all pairs of an edge are masked, its best negative is `NO_SCORE`.
-        let judged = best.greater_elem(NO_SCORE / 2.0).float();
+        // Counts instead of the greatest negative: burn compiles a maximum for all pairs of number types.
+        let lower = self.positive.clone().greater(self.negatives.clone()).float().sum_dim(1);
+        let above = lower.greater_equal_elem(columns as f32).float();
+        let judged = self.num_negatives().greater_elem(0.0).float();
         Some((above * judged).sum())
     }
 }

@@ -10,10 +10,10 @@ use crate::fit::{AutodiffTurn, Forward, StepGradients, backward_and_all_reduce};
 use crate::loss::LossSum;
 use crate::models::{LinkModel, Mode, ModelInput};
 use burn::tensor::backend::{AutodiffBackend, Backend};
-use burn::tensor::{Bool, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Tensor, TensorData};
 use edgecut_cluster::ProcessGroup;
 use edgecut_gnn::nn::EdgeEnd;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{GnnBackend, select_rows};
 use std::time::Instant;
 
 /// The scores of a batch's edges and of their negatives.
@@ -77,9 +77,8 @@ pub(super) fn scores<B: GnnBackend>(
     let rows = model.encode(input, mode).map_err(TrainError::batch)?;
     let device = rows.device();
     let decoder = &model.decoder;
-    let select = |wanted: &[u32]| rows.clone().select(0, indices::<B>(wanted, &device));
-    let src = select(&batch.src);
-    let dst = select(&batch.dst);
+    let src = select_rows(&rows, &batch.src);
+    let dst = select_rows(&rows, &batch.dst);
     let cubes = with_cubes.then(|| {
         let ends = decoder.cubes(src.clone()) + decoder.cubes(dst.clone());
         let cubes = match decoder.relation_rows(&batch.edge_types) {
@@ -100,7 +99,7 @@ pub(super) fn scores<B: GnnBackend>(
         NegativeRows::OfEach { num, rows: negatives } => {
             let negatives = match num {
                 0 => Tensor::zeros([batch.src.len(), 0], &device),
-                _ => decoder.score_own(&queries, select(negatives)),
+                _ => decoder.score_own(&queries, select_rows(&rows, negatives)),
             };
             let weights = batch.weights.clone();
             vec![ScoredEdges { positive, negatives, log_probabilities: None, unmasked: None, weights }]
@@ -112,10 +111,9 @@ pub(super) fn scores<B: GnnBackend>(
                 let (positive, queries) = if all {
                     (positive.clone(), queries.clone())
                 } else {
-                    let edges = indices::<B>(edges, &device);
-                    (positive.clone().select(0, edges.clone()), queries.select(edges))
+                    (select_rows(&positive, edges), queries.select(edges))
                 };
-                let scores = decoder.score_all(&queries, select(negatives));
+                let scores = decoder.score_all(&queries, select_rows(&rows, negatives));
                 let scores = if masked.is_empty() {
                     scores
                 } else {
@@ -180,9 +178,4 @@ pub(super) fn mask<B: Backend>(
     let mut mask = vec![false; rows * columns];
     places.iter().for_each(|&(row, column)| mask[row as usize * columns + column as usize] = true);
     Tensor::from_data(TensorData::new(mask, [rows, columns]), device)
-}
-
-fn indices<B: Backend>(rows: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
-    let rows: Vec<i64> = rows.iter().map(|&row| i64::from(row)).collect();
-    Tensor::from_data(&rows[..], device)
 }

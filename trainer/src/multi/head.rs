@@ -3,8 +3,9 @@
 use super::target_label::{KnownNodes, TargetLabel};
 use crate::fit::Outputs;
 use crate::objective::Objective;
+use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Int, Tensor, TensorData};
+use edgecut_gnn::ops::select_rows;
 use edgecut_graph::NodeTypeId;
 use std::ops::Range;
 
@@ -32,15 +33,11 @@ impl Head {
     /// Returns the outputs for known seeds out of the outputs for all seeds of the node type.
     pub(super) fn outputs<B: Backend>(&self, all: Tensor<B, 2>, known: KnownNodes) -> Outputs<B> {
         let [num_seeds, channels] = all.dims();
-        let device = all.device();
         let is_all = self.outputs.len() == channels;
         let columns = if is_all { all } else { all.slice([0..num_seeds, self.outputs.clone()]) };
         let values = match known.rows {
             None => columns,
-            Some(rows) => {
-                let len = rows.len();
-                columns.select(0, Tensor::<B, 1, Int>::from_data(TensorData::new(rows, [len]), &device))
-            }
+            Some(rows) => select_rows(&columns, &rows),
         };
         Outputs { values, target: known.target }
     }

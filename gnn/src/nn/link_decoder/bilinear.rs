@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape};
 use crate::nn::WeightInit;
-use crate::ops::{GnnBackend, matmul};
+use crate::ops::{GnnBackend, matmul, select_rows};
 
 /// The settings of [`BilinearDecoder`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,7 +41,6 @@ impl<B: GnnBackend> LinkDecoder<B> for BilinearDecoder<B> {
     fn query(&self, given: Tensor<B, 2>, edge_types: &[u16], compared: EdgeEnd) -> Tensor<B, 2> {
         // The edges of each type are multiplied with its matrix together.
         let [edges, channels] = given.dims();
-        let device = given.device();
         let mut order: Vec<usize> = (0..edges).collect();
         order.sort_by_key(|&edge| edge_types[edge]);
         let mut position = vec![0_i64; edges];
@@ -51,7 +50,7 @@ impl<B: GnnBackend> LinkDecoder<B> for BilinearDecoder<B> {
         let mut queries = Vec::new();
         for of_type in order.chunk_by(|&a, &b| edge_types[a] == edge_types[b]) {
             let wanted: Vec<i64> = of_type.iter().map(|&edge| edge as i64).collect();
-            let rows = given.clone().select(0, Tensor::from_data(&wanted[..], &device));
+            let rows = select_rows(&given, &wanted);
             let edge_type = usize::from(edge_types[of_type[0]]);
             let matrix = self.relations.val().narrow(0, edge_type, 1).reshape([channels, channels]);
             let matrix = if compared == EdgeEnd::Source { matrix.transpose() } else { matrix };
@@ -60,7 +59,7 @@ impl<B: GnnBackend> LinkDecoder<B> for BilinearDecoder<B> {
         match queries.len() {
             0 => given,
             1 => queries.remove(0),
-            _ => Tensor::cat(queries, 0).select(0, Tensor::from_data(&position[..], &device)),
+            _ => select_rows(&Tensor::cat(queries, 0), &position),
         }
     }
 

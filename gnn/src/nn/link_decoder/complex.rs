@@ -6,11 +6,9 @@ use burn::tensor::backend::Backend;
 use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, check_even, complex_product, halves, rows_of_types,
-};
+use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, check_even, complex_product, halves};
 use crate::nn::WeightInit;
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, select_rows};
 
 /// Added to squared moduli, so that their roots have gradients at 0.
 const EPSILON: f64 = 1e-12;
@@ -58,7 +56,7 @@ impl<B: GnnBackend> LinkDecoder<B> for ComplExDecoder<B> {
     fn query(&self, given: Tensor<B, 2>, edge_types: &[u16], compared: EdgeEnd) -> Tensor<B, 2> {
         // The score is the real product of `source · relation` and the destination, and of `destination ·
         // conj(relation)` and the source.
-        let relations = rows_of_types(self.relations.val(), edge_types);
+        let relations = select_rows(&self.relations.val(), edge_types);
         complex_product(given, relations, compared == EdgeEnd::Source)
     }
 

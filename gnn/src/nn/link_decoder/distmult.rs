@@ -6,9 +6,9 @@ use burn::tensor::backend::Backend;
 use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 
-use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, rows_of_types};
+use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape};
 use crate::nn::WeightInit;
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, select_rows};
 
 /// The settings of [`DistMultDecoder`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl<B: Backend> DistMultDecoder<B> {
 
 impl<B: GnnBackend> LinkDecoder<B> for DistMultDecoder<B> {
     fn query(&self, given: Tensor<B, 2>, edge_types: &[u16], _: EdgeEnd) -> Tensor<B, 2> {
-        given * rows_of_types(self.relations.val(), edge_types)
+        given * select_rows(&self.relations.val(), edge_types)
     }
 
     fn relations(&self) -> Option<Tensor<B, 2>> {

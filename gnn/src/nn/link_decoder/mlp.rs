@@ -7,9 +7,9 @@ use burn::tensor::backend::Backend;
 use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 
-use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, rows_of_types};
+use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape};
 use crate::nn::WeightInit;
-use crate::ops::{GnnBackend, matmul};
+use crate::ops::{GnnBackend, matmul, select_rows};
 
 /// The settings of [`MlpDecoder`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ impl<B: GnnBackend> LinkDecoder<B> for MlpDecoder<B> {
             EdgeEnd::Destination => &self.source,
             EdgeEnd::Source => &self.destination,
         };
-        let hidden = matmul(given.clone(), weight.val()) + rows_of_types(self.relations.val(), edge_types);
+        let hidden = matmul(given.clone(), weight.val()) + select_rows(&self.relations.val(), edge_types);
         Tensor::cat(vec![given, hidden], 1)
     }
 

@@ -6,11 +6,9 @@ use burn::tensor::backend::Backend;
 use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, check_even, complex_product, halves, rows_of_types,
-};
+use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, check_even, complex_product, halves};
 use crate::nn::WeightInit;
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, select_rows};
 
 /// Added to squared moduli, so that their roots have gradients at 0.
 const EPSILON: f64 = 1e-12;
@@ -66,7 +64,7 @@ impl<B: GnnBackend> LinkDecoder<B> for RotatEDecoder<B> {
     const IS_PRODUCT: bool = false;
 
     fn query(&self, given: Tensor<B, 2>, edge_types: &[u16], compared: EdgeEnd) -> Tensor<B, 2> {
-        let angles = rows_of_types(self.relations.val(), edge_types);
+        let angles = select_rows(&self.relations.val(), edge_types);
         let rotations = Tensor::cat(vec![angles.clone().cos(), angles.sin()], 1);
         // A rotation of the source has the same distance as the opposite rotation of the destination.
         complex_product(given, rotations, compared == EdgeEnd::Source)

@@ -6,9 +6,9 @@ use burn::tensor::backend::Backend;
 use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 
-use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, rows_of_types};
+use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape};
 use crate::nn::WeightInit;
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, select_rows};
 
 /// Added to squared distances, so that their roots have gradients at 0.
 const EPSILON: f64 = 1e-12;
@@ -69,7 +69,7 @@ impl<B: GnnBackend> LinkDecoder<B> for TransEDecoder<B> {
     const IS_PRODUCT: bool = false;
 
     fn query(&self, given: Tensor<B, 2>, edge_types: &[u16], compared: EdgeEnd) -> Tensor<B, 2> {
-        let relations = rows_of_types(self.relations.val(), edge_types);
+        let relations = select_rows(&self.relations.val(), edge_types);
         match compared {
             EdgeEnd::Destination => given + relations,
             EdgeEnd::Source => given - relations,
