@@ -27,6 +27,7 @@ use edgecut_gnn::Cuda;
 use edgecut_gnn::ops::{GnnBackend, Precision};
 use edgecut_graph::small_graphs::Fold;
 use edgecut_graph::{EdgeTypeId, GraphDataset, NodeTypeId, Split};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -142,10 +143,7 @@ macro_rules! training_backend {
         /// A backend with functions for predictions that are compiled in this crate, as the methods of [`Compiles`].
         pub trait TrainingBackend: Tasks {
             $(
-                #[doc = concat!("Calls `", stringify!($function), "`.")]
-                ///
-                /// # Errors
-                /// The errors of that function.
+                #[doc = concat!("Returns the result, or the error, of `", stringify!($function), "`.")]
                 fn $name($($argument: $type),*) -> $result;
             )*
         }
@@ -163,6 +161,14 @@ macro_rules! training_backend {
 }
 
 training_backend! {
+    fn with_output(
+        network: Network<Self>,
+        node_type: NodeTypeId,
+        columns: Range<usize>,
+    ) -> Network<Self> = Network::with_output;
+
+    fn relation_values(model: &LinkModel<Self>) -> Option<Vec<f32>> = LinkModel::relation_values;
+
     fn predict_node(
         job: PredictionJob<'_, '_, Self>,
         model: &Network<Self>,

@@ -10,7 +10,7 @@ use super::network::Network;
 use super::network_config::NetworkConfig;
 use crate::error::ModelError;
 use edgecut_gnn::nn::{AnyLinkDecoder, DecoderKind, LinkDecoderShape, Mode, WeightInit};
-use edgecut_gnn::ops::{BatchNormSync, GnnBackend, Precision};
+use edgecut_gnn::ops::{BatchNormSync, GnnBackend, Precision, host_values};
 
 /// The constant that separates the seed of the decoder's initial weights from the encoder's ("decoder" in ASCII).
 const DECODER: u64 = 0x6465_636f_6465_7200;
@@ -68,6 +68,13 @@ impl LinkModelConfig {
 
     fn decoder_shape(&self) -> LinkDecoderShape {
         LinkDecoderShape { edge_types: self.encoder.graph.edge_types.len(), channels: self.encoder.hidden_channels }
+    }
+}
+
+impl<B: GnnBackend> LinkModel<B> {
+    /// Returns the learned values of each edge type, one type after the other, or `None` without any.
+    pub fn relation_values(&self) -> Option<Vec<f32>> {
+        self.decoder.relations().map(host_values)
     }
 }
 

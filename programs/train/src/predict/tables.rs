@@ -13,7 +13,6 @@ use crate::tasks::link::{ForLinks, LINKS};
 use crate::tasks::node::NODES;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
-use edgecut_gnn::ops::host_values;
 use edgecut_graph::TableIds;
 use edgecut_output::write_output;
 use edgecut_trainer::TrainingBackend;
@@ -124,8 +123,7 @@ fn write_relations<B: TrainingBackend>(
     let (model, config) = opened.predictor::<ForLinks<B>>()?;
     let schema = &config.encoder.graph;
     let num_types = schema.edge_types.len();
-    let types: Vec<u16> = (0..num_types).map(|edge_type| edge_type as u16).collect();
-    let Some(rows) = model.decoder.relation_rows(&types) else {
+    let Some(values) = B::relation_values(model) else {
         bail!(
             "--output relation: the decoder of {} is {}, which has no relation vectors",
             args.load_model.display(),
@@ -135,11 +133,10 @@ fn write_relations<B: TrainingBackend>(
     if world.rank() != 0 {
         return Ok(num_types);
     }
-    let [_, width] = rows.dims();
-    let columns = Columns::of_numbers(&["edge_type_id"], "relation", width);
+    let columns = Columns::of_numbers(&["edge_type_id"], "relation", values.len() / num_types.max(1));
     let mut file = create_rows("predictions", args, &columns, Vec::new(), num_types)?;
-    let ids: Vec<u32> = types.iter().map(|&edge_type| u32::from(edge_type)).collect();
-    file.push(&[&ids], &[], &Values::Numbers(host_values(rows)))?;
+    let ids: Vec<u32> = (0..num_types as u32).collect();
+    file.push(&[&ids], &[], &Values::Numbers(values))?;
     write_names(&args.out.join(RELATION_NAMES), schema)?;
     file.commit()?;
     Ok(num_types)

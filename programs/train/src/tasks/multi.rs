@@ -347,7 +347,7 @@ impl TaskProgram for MultiTask {
         let [at] = positions(saved.targets, &names, saved.path)?[..] else { return Ok(open.into()) };
         let Open { model, config, embeddings, .. } = open;
         let target = &config.targets[at];
-        let model = model.with_output(target.node_type, config.columns(at));
+        let model = B::with_output(model, target.node_type, config.columns(at));
         let config = model.config().clone();
         Ok(Open::<NodeTask, B> { model, config, embeddings, outputs: Some(target.outputs) }.into())
     }
