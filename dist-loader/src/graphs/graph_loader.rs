@@ -4,7 +4,7 @@ use crate::agreement::SharedSettings;
 use crate::error::LoaderError;
 use crate::graphs::graph_batch::GraphBatch;
 use crate::graphs::graph_plan::{EpochPlan, GraphLoaderConfig, check};
-use crate::prefetch::batch_iter::BatchIter;
+use crate::prefetch::batch_iter::{AnyBatches, BatchIter, Prepare};
 use crate::prefetch::loader_threads::LoaderThreads;
 use crate::prefetch::prefetching_loader::{BatchMaker, PrefetchLimits, PrefetchingLoader};
 use crate::seeds::epoch_segment::EpochSegment;
@@ -117,7 +117,12 @@ impl GraphDataLoader {
         first_step: usize,
         prepare: impl Fn(GraphBatch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        self.loader.epoch_map_from(epoch, first_step, prepare)
+        BatchIter::new(prepare, |prepare| self.epoch_from(epoch, first_step, prepare))
+    }
+
+    /// Not generic, so that this crate compiles it.
+    fn epoch_from(&self, epoch: u64, first_step: usize, prepare: Prepare<GraphBatch>) -> AnyBatches {
+        self.loader.epoch_from(epoch, first_step, prepare)
     }
 }
 

@@ -6,53 +6,86 @@ use crate::prefetch::loader_threads::{Driver, LoaderThreads};
 use crate::prefetch::prefetch_budget::Permit;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
+/// A batch of any type. The code that makes batches ahead is the same for all types, so it is compiled once.
+pub(crate) type AnyBatch = Box<dyn Any + Send>;
+
+/// The last step of making a batch, which the consumer defines.
+pub(crate) type Prepare<B> = Arc<dyn Fn(B) -> AnyBatch + Send + Sync>;
+
 /// A finished batch that waits for its consumer.
-pub(crate) struct Ready<T> {
-    pub(crate) batch: T,
+pub(crate) struct Ready {
+    pub(crate) batch: AnyBatch,
     /// Counts the batch against the budget until the consumer takes it.
     pub(crate) permit: Permit,
 }
 
 /// The batches of an epoch, or the errors that end it.
-pub(crate) type Batches<T> = BoxStream<'static, Result<Ready<T>, LoaderError>>;
+pub(crate) type Batches = BoxStream<'static, Result<Ready, LoaderError>>;
 
 /// An iterator over the batches of one epoch. See [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).
 pub struct BatchIter<T = MiniBatch> {
-    source: Source<T>,
-    left: usize,
+    batches: AnyBatches,
+    kind: PhantomData<fn() -> T>,
 }
 
-/// The origin of an iterator's batches.
-enum Source<T> {
-    /// Each batch is made on request.
-    OnRequest { batches: Batches<T>, threads: LoaderThreads },
-    /// Batches are made ahead and wait in a channel.
-    Ahead { receiver: mpsc::Receiver<Result<Ready<T>, LoaderError>>, driver: Driver, threads: LoaderThreads },
-}
-
-impl<T> BatchIter<T> {
-    pub(crate) fn on_request(batches: Batches<T>, threads: LoaderThreads, num_steps: usize) -> Self {
-        Self { source: Source::OnRequest { batches, threads }, left: num_steps }
-    }
-
-    pub(crate) fn ahead(
-        receiver: mpsc::Receiver<Result<Ready<T>, LoaderError>>,
-        driver: Driver,
-        threads: LoaderThreads,
-        num_steps: usize,
+impl<T: Send + 'static> BatchIter<T> {
+    /// Makes the batches that `start` starts, after `prepare`.
+    pub(crate) fn new<B: 'static>(
+        prepare: impl Fn(B) -> T + Send + Sync + 'static,
+        start: impl FnOnce(Prepare<B>) -> AnyBatches,
     ) -> Self {
-        Self { source: Source::Ahead { receiver, driver, threads }, left: num_steps }
+        let batches = start(Arc::new(move |batch| Box::new(prepare(batch)) as AnyBatch));
+        Self { batches, kind: PhantomData }
     }
 }
 
-impl<T> Iterator for BatchIter<T> {
+impl<T: 'static> Iterator for BatchIter<T> {
     type Item = Result<T, LoaderError>;
 
     /// Waits for the next batch. Every request that it needs has a deadline, so the wait ends. Must not be called from
     /// async code.
     fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.batches.next()?;
+        Some(batch.map(|batch| *batch.downcast().expect("the iterator was made with a function that returns its type")))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.batches.left))
+    }
+}
+
+/// The batches of one epoch, of any type.
+pub(crate) struct AnyBatches {
+    source: Source,
+    left: usize,
+}
+
+/// The origin of an iterator's batches.
+enum Source {
+    /// Each batch is made on request.
+    OnRequest { batches: Batches, threads: LoaderThreads },
+    /// Batches are made ahead and wait in a channel.
+    Ahead { receiver: mpsc::Receiver<Result<Ready, LoaderError>>, driver: Driver, threads: LoaderThreads },
+}
+
+impl AnyBatches {
+    /// Makes `num_steps` batches on request if `concurrency` is 0, and otherwise ahead.
+    pub(crate) fn new(batches: Batches, threads: LoaderThreads, concurrency: usize, num_steps: usize) -> Self {
+        if concurrency == 0 {
+            return Self { source: Source::OnRequest { batches, threads }, left: num_steps };
+        }
+        let (ready, receiver) = mpsc::channel(threads.num_ready(concurrency));
+        let driver = threads.drive(send_all(batches, ready, threads.clone()));
+        Self { source: Source::Ahead { receiver, driver, threads }, left: num_steps }
+    }
+
+    /// See [`BatchIter::next`].
+    fn next(&mut self) -> Option<Result<AnyBatch, LoaderError>> {
         self.left = self.left.checked_sub(1)?;
         let ready = match &mut self.source {
             Source::OnRequest { batches, threads } => {
@@ -75,8 +108,20 @@ impl<T> Iterator for BatchIter<T> {
             batch
         }))
     }
+}
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.left))
+/// Makes batches and sends them, until one fails or the receiver is dropped. Reports a failure at once.
+async fn send_all(mut batches: Batches, ready: mpsc::Sender<Result<Ready, LoaderError>>, threads: LoaderThreads) {
+    // A batch gets its slot before it is made, so that the slots bound the batches ahead of the consumer.
+    while let Ok(slot) = ready.reserve().await {
+        let Some(batch) = batches.next().await else { return };
+        let has_failed = batch.is_err();
+        if let Err(error) = &batch {
+            threads.report(error);
+        }
+        slot.send(batch);
+        if has_failed {
+            return;
+        }
     }
 }

@@ -1,14 +1,14 @@
 //! Batches of any kind, made ahead of their consumer.
 
 use crate::error::LoaderError;
-use crate::prefetch::batch_iter::{BatchIter, Batches, Ready};
+use crate::prefetch::batch_iter::{AnyBatches, Batches, Prepare, Ready};
 use crate::prefetch::loader_threads::LoaderThreads;
-use crate::prefetch::prefetch_budget::{InFlight, PrefetchBudget};
+use crate::prefetch::prefetch_budget::{InFlight, Permit, PrefetchBudget};
 use edgecut_dist_sampler::{BatchKey, SampleError};
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use std::ops::Range;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// A maker of the batches of one kind: nodes, links or graphs.
 pub(crate) trait BatchMaker: Send + Sync + 'static {
@@ -81,54 +81,14 @@ impl<M: BatchMaker> PrefetchingLoader<M> {
     /// before it are not made.
     ///
     /// A failure is reported to the job at once. It is the last item.
-    pub(crate) fn epoch_map_from<T: Send + 'static>(
-        &self,
-        epoch: u64,
-        first_step: usize,
-        prepare: impl Fn(M::Batch) -> T + Send + Sync + 'static,
-    ) -> BatchIter<T> {
+    pub(crate) fn epoch_from(&self, epoch: u64, first_step: usize, prepare: Prepare<M::Batch>) -> AnyBatches {
         let plan = Arc::new(self.maker.plan(epoch, first_step));
         let steps = first_step..self.maker.num_steps(&plan);
         let num_left = steps.len();
-        let batches = self.batches(plan, steps, Arc::new(prepare));
-        if self.limits.concurrency == 0 {
-            return BatchIter::on_request(batches, self.threads.clone(), num_left);
-        }
-        let (ready, receiver) = mpsc::channel(self.threads.num_ready(self.limits.concurrency));
-        let threads = self.threads.clone();
-        let driver = self.threads.drive(async move {
-            let mut batches = batches;
-            // A batch gets its slot before it is made, so that the slots bound the batches ahead of the consumer.
-            while let Ok(slot) = ready.reserve().await {
-                let Some(batch) = batches.next().await else { return };
-                let has_failed = batch.is_err();
-                if let Err(error) = &batch {
-                    threads.report(error);
-                }
-                slot.send(batch);
-                if has_failed {
-                    return;
-                }
-            }
-        });
-        BatchIter::ahead(receiver, driver, self.threads.clone(), num_left)
-    }
-
-    /// Returns the batches of all steps in order. A batch is started when the budget has room for it.
-    fn batches<T: Send + 'static>(
-        &self,
-        plan: Arc<M::Plan>,
-        steps: Range<usize>,
-        prepare: Arc<impl Fn(M::Batch) -> T + Send + Sync + 'static>,
-    ) -> Batches<T> {
-        let in_flight = InFlight::new(self.budget.clone());
-        let admitted = futures::stream::iter(steps).then(move |step| {
-            let in_flight = in_flight.clone();
-            async move { (step, in_flight.admit().await) }
-        });
+        let PrefetchLimits { concurrency, .. } = self.limits;
         let maker = self.maker.clone();
         let threads = self.threads.clone();
-        let started = admitted.map(move |(step, mut permit)| {
+        let start = Box::new(move |step, mut permit: Permit| {
             let maker = maker.clone();
             let on = threads.clone();
             let prepare = prepare.clone();
@@ -149,7 +109,22 @@ impl<M: BatchMaker> PrefetchingLoader<M> {
                 })
             })
         });
-        // `buffered` keeps the order of the steps.
-        started.buffered(self.threads.num_in_progress(self.limits.concurrency)).boxed()
+        let in_flight = InFlight::new(self.budget.clone());
+        let batches = in_order(steps, in_flight, start, self.threads.num_in_progress(concurrency));
+        AnyBatches::new(batches, self.threads.clone(), concurrency, num_left)
     }
+}
+
+/// A function that starts to make the batch of a step.
+type Start = dyn Fn(usize, Permit) -> BoxFuture<'static, Result<Ready, LoaderError>> + Send;
+
+/// Returns the batches of some steps in order, of which at most `at_once` are in progress. A batch is started when the budget
+/// has room for it.
+fn in_order(steps: Range<usize>, in_flight: Arc<InFlight>, start: Box<Start>, at_once: usize) -> Batches {
+    let admitted = futures::stream::iter(steps).then(move |step| {
+        let in_flight = in_flight.clone();
+        async move { (step, in_flight.admit().await) }
+    });
+    // `buffered` keeps the order of the steps.
+    admitted.map(move |(step, permit)| start(step, permit)).buffered(at_once).boxed()
 }

@@ -5,7 +5,7 @@ use crate::batch::collate::Collation;
 use crate::bytes_held::bytes_of_neighborhood;
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
-use crate::prefetch::batch_iter::BatchIter;
+use crate::prefetch::batch_iter::{AnyBatches, BatchIter, Prepare};
 use crate::prefetch::loader_threads::LoaderThreads;
 use crate::prefetch::look_ahead::NeighborhoodsAhead;
 use crate::prefetch::prefetching_loader::{BatchMaker, PrefetchLimits, PrefetchingLoader};
@@ -101,6 +101,9 @@ pub(crate) use seed_batches;
 pub struct SeedLoader<S: SeedBatches> {
     loader: PrefetchingLoader<PlannedBatches<S>>,
     total_seeds: usize,
+    // Methods behind pointers, so that this crate alone compiles them.
+    start_batches: fn(&Self, u64, usize, Prepare<S::Batch>) -> AnyBatches,
+    count_hotness: fn(&Self, u64, usize) -> Result<Hotness, LoaderError>,
 }
 
 impl<S: SeedBatches> SeedLoader<S> {
@@ -110,7 +113,12 @@ impl<S: SeedBatches> SeedLoader<S> {
         let limits = PrefetchLimits { concurrency: config.concurrency, bytes: config.prefetch_bytes };
         let plan = PlannedSeeds { plan: Arc::new(plan), num_steps: agreed.num_steps };
         let maker = PlannedBatches { seeds: Arc::new(seeds), plan, limits };
-        Self { loader: PrefetchingLoader::new(maker, threads, limits), total_seeds: agreed.total_seeds }
+        Self {
+            loader: PrefetchingLoader::new(maker, threads, limits),
+            total_seeds: agreed.total_seeds,
+            start_batches: Self::start_batches,
+            count_hotness: Self::count_hotness,
+        }
     }
 
     /// Returns the loader with a cache. From now on it does not fetch the features of cached nodes. Other ranks may use
@@ -173,7 +181,7 @@ impl<S: SeedBatches> SeedLoader<S> {
         let agreed = rest.agree(whole.even_steps.is_some(), world)?;
         let plan = PlannedSeeds { plan: Arc::new(rest), num_steps: agreed.num_steps };
         let maker = PlannedBatches { seeds: seeds.clone(), plan, limits: *limits };
-        Ok(Self { loader: self.loader.with_maker(maker), total_seeds: agreed.total_seeds })
+        Ok(Self { loader: self.loader.with_maker(maker), total_seeds: agreed.total_seeds, ..*self })
     }
 
     pub(crate) fn seeds(&self) -> &S {
@@ -244,7 +252,11 @@ impl<S: SeedBatches> SeedLoader<S> {
         first_step: usize,
         prepare: impl Fn(S::Batch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        self.loader.epoch_map_from(epoch, first_step, prepare)
+        BatchIter::new(prepare, |prepare| (self.start_batches)(self, epoch, first_step, prepare))
+    }
+
+    fn start_batches(&self, epoch: u64, first_step: usize, prepare: Prepare<S::Batch>) -> AnyBatches {
+        self.loader.epoch_from(epoch, first_step, prepare)
     }
 
     /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`, or of all batches
@@ -255,12 +267,17 @@ impl<S: SeedBatches> SeedLoader<S> {
     /// # Errors
     /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.
     pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
+        (self.count_hotness)(self, epoch, num_batches)
+    }
+
+    fn count_hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
         let PlannedBatches { seeds, plan, .. } = self.loader.maker();
         let num_steps = num_batches.min(plan.plan.num_batches());
         let neighborhoods = Neighborhoods { seeds: seeds.clone(), plan: PlannedSeeds { num_steps, ..plan.clone() } };
         let mut hotness = Hotness::new(self.sampler().node().part().meta().node_types.len());
         // Neighborhoods are smaller than batches, so their loader has a budget of its own.
-        for sampled in self.loader.with_maker(neighborhoods).epoch_map_from(epoch, 0, |sampled| sampled) {
+        let loader = self.loader.with_maker(neighborhoods);
+        for sampled in BatchIter::new(|sampled| sampled, |prepare| loader.epoch_from(epoch, 0, prepare)) {
             for (node_type, nodes) in S::subgraph(&sampled?).nodes.iter().enumerate() {
                 hotness.count(node_type, &nodes.ids);
             }

@@ -191,7 +191,7 @@ pub(crate) fn explain_batches<B, M, T>(
 where
     B: AutodiffBackend,
     B::InnerBackend: Backend<Device = B::Device>,
-    T: ExplainedBatch<B, M>,
+    T: ExplainedBatch<B, M> + 'static,
 {
     let ExplanationRun { world, device, progress } = run;
     let num_steps = batches.size_hint().1.unwrap_or(0);
