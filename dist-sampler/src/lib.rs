@@ -12,6 +12,8 @@
 //! The neighbors drawn for a node depend only on the batch key, the hop, the edge type and the node's *original* id, and in
 //! layer-neighbor sampling on the original ids of its neighbors. A batch is therefore the same for any number of parts, threads or processes.
 //! `dist-loader/tests/partition_independence.rs` and its neighbors test this over real sockets.
+//!
+//! Public functions return boxed futures, so that this crate alone compiles their bodies.
 #![forbid(unsafe_op_in_unsafe_fn)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

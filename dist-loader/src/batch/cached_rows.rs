@@ -4,6 +4,7 @@ use crate::batch::mini_batch::NodeBatch;
 use crate::error::LoaderError;
 use edgecut_dist_sampler::{DistGraph, NodeFields, SampleError};
 use edgecut_graph::NodeTypeId;
+use futures::future::BoxFuture;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::ops::Range;
@@ -59,26 +60,28 @@ impl CachedRows {
     /// # Errors
     /// [`LoaderError::Config`] for slots that do not exist, [`LoaderError::Graph`] if the type has no features or a
     /// peer fails.
-    pub async fn fetch(
-        &self,
-        graph: &Arc<DistGraph>,
+    pub fn fetch<'a>(
+        &'a self,
+        graph: &'a Arc<DistGraph>,
         node_type: NodeTypeId,
         slots: Range<usize>,
-    ) -> Result<Vec<f32>, LoaderError> {
-        let nodes = self.nodes(node_type);
-        let Some(nodes) = nodes.get(slots.clone()) else {
-            let what = format!(
-                "slots {slots:?} of node type {} were requested, but the cache has {}",
-                node_type.0,
-                nodes.len()
-            );
-            return Err(LoaderError::Config { what });
-        };
-        let wanted = NodeFields::FEATURES;
-        let fetched = graph.fetch(node_type, nodes.to_vec(), wanted).await;
-        fetched.map(|fetched| fetched.features).map_err(|source| LoaderError::Graph {
-            operation: "fetch rows for the feature cache",
-            source: Box::new(source),
+    ) -> BoxFuture<'a, Result<Vec<f32>, LoaderError>> {
+        Box::pin(async move {
+            let nodes = self.nodes(node_type);
+            let Some(nodes) = nodes.get(slots.clone()) else {
+                let what = format!(
+                    "slots {slots:?} of node type {} were requested, but the cache has {}",
+                    node_type.0,
+                    nodes.len()
+                );
+                return Err(LoaderError::Config { what });
+            };
+            let wanted = NodeFields::FEATURES;
+            let fetched = graph.fetch(node_type, nodes.to_vec(), wanted).await;
+            fetched.map(|fetched| fetched.features).map_err(|source| LoaderError::Graph {
+                operation: "fetch rows for the feature cache",
+                source: Box::new(source),
+            })
         })
     }
 

@@ -17,7 +17,7 @@ use crate::part::requests::Refusal;
 use crate::rpc::server_requests::WireSampler;
 use bytes::Bytes;
 use edgecut_graph::EdgeTypeId;
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -193,10 +193,16 @@ impl DistNeighborSampler {
     /// # Errors
     /// [`SampleError::NoSuchNode`] for a seed that is out of range or given twice, [`SampleError::Layout`] for seeds
     /// that lack times or neighborhoods that this sampler needs, or an error of a peer.
-    pub async fn sample(self: &Arc<Self>, seeds: SampleSeeds, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
-        let keeps_times = self.edge_attributes.times && self.rule.temporal.is_some();
-        let seed_times = if keeps_times { seeds.times.clone() } else { Vec::new() };
-        Ok(SampledSubgraph { seed_times, ..self.sample_hops(seeds, key).await? })
+    pub fn sample(
+        self: &Arc<Self>,
+        seeds: SampleSeeds,
+        key: BatchKey,
+    ) -> BoxFuture<'_, Result<SampledSubgraph, SampleError>> {
+        Box::pin(async move {
+            let keeps_times = self.edge_attributes.times && self.rule.temporal.is_some();
+            let seed_times = if keeps_times { seeds.times.clone() } else { Vec::new() };
+            Ok(SampledSubgraph { seed_times, ..self.sample_hops(seeds, key).await? })
+        })
     }
 
     async fn sample_hops(self: &Arc<Self>, seeds: SampleSeeds, key: BatchKey) -> Result<SampledSubgraph, SampleError> {

@@ -8,6 +8,7 @@ use crate::part::requests::FetchEdgesRequest;
 use crate::workers::ON_POOL;
 use bytes::Bytes;
 use edgecut_graph::{EdgeLabelKind, EdgeTypeId, FeatureDtype, GlobalNodeId};
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 /// Attributes of edges, one row per edge in the order of the request. Attributes that were not requested are empty.
@@ -48,66 +49,68 @@ impl DistGraph {
     ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] if the edge type lacks a requested attribute, or an error of a peer.
-    pub async fn fetch_edges(
-        self: &Arc<Self>,
+    pub fn fetch_edges<'a>(
+        self: &'a Arc<Self>,
         edge_type: EdgeTypeId,
-        destinations: &[u32],
-        positions: &[u32],
+        destinations: &'a [u32],
+        positions: &'a [u32],
         wanted: EdgeFields,
-    ) -> Result<SampledEdgeAttributes, SampleError> {
-        let part = self.part();
-        let meta = &part.meta().edge_types[edge_type.index()];
-        let has = EdgeFields::all_of(meta);
-        for (wanted, has, what) in [
-            (wanted.features, has.features, "features"),
-            (wanted.weights, has.weights, "weights"),
-            (wanted.times, has.times, "times"),
-            (wanted.labels, has.labels, "labels"),
-            (wanted.ids, has.ids, "ids that are numbers"),
-        ] {
-            if wanted && !has {
-                let src = &meta.src_type;
-                let relation = &meta.relation;
-                let dst = &meta.dst_type;
-                let what = format!("edges of type {src}__{relation}__{dst} have no {what}");
-                return Err(SampleError::NoSuchNode { what });
+    ) -> BoxFuture<'a, Result<SampledEdgeAttributes, SampleError>> {
+        Box::pin(async move {
+            let part = self.part();
+            let meta = &part.meta().edge_types[edge_type.index()];
+            let has = EdgeFields::all_of(meta);
+            for (wanted, has, what) in [
+                (wanted.features, has.features, "features"),
+                (wanted.weights, has.weights, "weights"),
+                (wanted.times, has.times, "times"),
+                (wanted.labels, has.labels, "labels"),
+                (wanted.ids, has.ids, "ids that are numbers"),
+            ] {
+                if wanted && !has {
+                    let src = &meta.src_type;
+                    let relation = &meta.relation;
+                    let dst = &meta.dst_type;
+                    let what = format!("edges of type {src}__{relation}__{dst} have no {what}");
+                    return Err(SampleError::NoSuchNode { what });
+                }
             }
-        }
-        let dim = if wanted.features { meta.feature_dim } else { 0 };
-        let labels = meta.labels.filter(|_| wanted.labels).map(|labels| labels.values);
-        let target_dim = labels.and_then(EdgeLabelKind::targets).map_or(0, |targets| targets.dim);
-        let has_classes = labels.is_some() && target_dim == 0;
-        let bytes_per_edge = wanted.bytes_per_edge(meta);
-        let shape = Shape { wanted, dim, dtype: meta.feature_dtype, has_classes, target_dim };
-        let mut asked = self.by_owner(edge_type, destinations, positions);
-        let sizes = PieceSizes {
-            // Limits both the request (two words per edge) and the reply to about `fetch_chunk_bytes`.
-            max_items: (self.config.fetch_chunk_bytes / bytes_per_edge.max(2 * size_of::<u32>())).max(1),
-            words_per_item: 2,
-            reply_bytes: bytes_per_edge,
-        };
-        let answers = self
-            .ask_owners(
-                &mut asked,
-                sizes,
-                |edges| FetchEdgesRequest { edge_type, wanted, edges },
-                |_, _| ON_POOL,
-                |part, request| part.fetch_edges(request, usize::MAX),
-            )
-            .await?;
-        let count = destinations.len();
-        let mut found = SampledEdgeAttributes {
-            times: vec![0; if wanted.times { count } else { 0 }],
-            weights: vec![0.0; if wanted.weights { count } else { 0 }],
-            features: vec![0.0; count * dim],
-            feature_dim: dim,
-            labels: vec![-1; if has_classes { count } else { 0 }],
-            targets: vec![0.0; count * target_dim],
-            target_dim,
-            ids: vec![0; if wanted.ids { count } else { 0 }],
-        };
-        answers.iter().for_each(|(at, data)| place(&mut found, shape, at, data));
-        Ok(found)
+            let dim = if wanted.features { meta.feature_dim } else { 0 };
+            let labels = meta.labels.filter(|_| wanted.labels).map(|labels| labels.values);
+            let target_dim = labels.and_then(EdgeLabelKind::targets).map_or(0, |targets| targets.dim);
+            let has_classes = labels.is_some() && target_dim == 0;
+            let bytes_per_edge = wanted.bytes_per_edge(meta);
+            let shape = Shape { wanted, dim, dtype: meta.feature_dtype, has_classes, target_dim };
+            let mut asked = self.by_owner(edge_type, destinations, positions);
+            let sizes = PieceSizes {
+                // Limits both the request (two words per edge) and the reply to about `fetch_chunk_bytes`.
+                max_items: (self.config.fetch_chunk_bytes / bytes_per_edge.max(2 * size_of::<u32>())).max(1),
+                words_per_item: 2,
+                reply_bytes: bytes_per_edge,
+            };
+            let answers = self
+                .ask_owners(
+                    &mut asked,
+                    sizes,
+                    |edges| FetchEdgesRequest { edge_type, wanted, edges },
+                    |_, _| ON_POOL,
+                    |part, request| part.fetch_edges(request, usize::MAX),
+                )
+                .await?;
+            let count = destinations.len();
+            let mut found = SampledEdgeAttributes {
+                times: vec![0; if wanted.times { count } else { 0 }],
+                weights: vec![0.0; if wanted.weights { count } else { 0 }],
+                features: vec![0.0; count * dim],
+                feature_dim: dim,
+                labels: vec![-1; if has_classes { count } else { 0 }],
+                targets: vec![0.0; count * target_dim],
+                target_dim,
+                ids: vec![0; if wanted.ids { count } else { 0 }],
+            };
+            answers.iter().for_each(|(at, data)| place(&mut found, shape, at, data));
+            Ok(found)
+        })
     }
 
     /// Groups edges by the part that owns their destination, with the words of requests for edges.

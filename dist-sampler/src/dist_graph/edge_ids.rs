@@ -18,7 +18,16 @@ impl DistGraph {
     ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] if edges of the type have no ids, or an error of a peer.
-    pub async fn fetch_edge_ids(
+    pub fn fetch_edge_ids<'a>(
+        self: &'a Arc<Self>,
+        edge_type: EdgeTypeId,
+        destinations: &'a [u32],
+        positions: &'a [u32],
+    ) -> futures::future::BoxFuture<'a, Result<EdgeIds, SampleError>> {
+        Box::pin(self.ids_of_edges(edge_type, destinations, positions))
+    }
+
+    async fn ids_of_edges(
         self: &Arc<Self>,
         edge_type: EdgeTypeId,
         destinations: &[u32],

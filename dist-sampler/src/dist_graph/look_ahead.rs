@@ -8,7 +8,7 @@ use bytes::Bytes;
 use edgecut_cluster::ReduceOp;
 use edgecut_graph::{FeatureDtype, GatheredRows, NodeTypeId};
 use futures::FutureExt;
-use futures::future::Shared;
+use futures::future::{BoxFuture, Shared};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -277,15 +277,17 @@ impl CachedFetch {
     ///
     /// # Errors
     /// An error if a batch before has failed.
-    pub async fn finish(&self) -> Result<(), SampleError> {
-        self.wait_for_turn().await?;
-        let Some(End { after, state }) = locked(&self.end).take() else { return Ok(()) };
-        if let Some(mut lease) = state {
-            lease.is_complete = true;
-        }
-        // Without a next batch, nobody waits.
-        let _ = after.send(());
-        Ok(())
+    pub fn finish(&self) -> BoxFuture<'_, Result<(), SampleError>> {
+        Box::pin(async move {
+            self.wait_for_turn().await?;
+            let Some(End { after, state }) = locked(&self.end).take() else { return Ok(()) };
+            if let Some(mut lease) = state {
+                lease.is_complete = true;
+            }
+            // Without a next batch, nobody waits.
+            let _ = after.send(());
+            Ok(())
+        })
     }
 }
 

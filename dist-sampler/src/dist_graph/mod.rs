@@ -34,6 +34,7 @@ use crate::workers::Workers;
 use bytes::Bytes;
 use edgecut_cluster::{Cluster, PartLayout, SecureStream, ServiceListener};
 use edgecut_graph::{FeaturesChecksum, GraphError, HopKernel, Meta, NodeTypeId, Part, PartitionId, TableIdSource};
+use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
 use std::path::Path;
@@ -242,8 +243,8 @@ impl DistGraph {
     ///
     /// # Errors
     /// [`SampleError::Connect`] for the first rank that cannot be reached within `connect_budget_ms`.
-    pub async fn wait_until_connected(&self) -> Result<(), SampleError> {
-        connect_all(self.peers_from_own(), self.config.max_connecting).await
+    pub fn wait_until_connected(&self) -> BoxFuture<'_, Result<(), SampleError>> {
+        Box::pin(connect_all(self.peers_from_own(), self.config.max_connecting))
     }
 
     /// Returns the names of the processes to which this one is not connected, separated by commas.

@@ -15,6 +15,7 @@ use crate::payload::PayloadSink;
 use crate::workers::LINE_BYTES;
 use bytes::Bytes;
 use edgecut_graph::NodeTypeId;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use std::sync::{Arc, Weak};
@@ -50,49 +51,54 @@ impl DistGraph {
     ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] if the graph lacks a requested attribute, or an error of a peer.
-    pub async fn fetch(
+    pub fn fetch(
         self: &Arc<Self>,
         node_type: NodeTypeId,
         nodes: Vec<u32>,
         wanted: NodeFields,
-    ) -> Result<NodeAttributes, SampleError> {
-        self.fetch_with(node_type, nodes, wanted, None).await
+    ) -> BoxFuture<'_, Result<NodeAttributes, SampleError>> {
+        self.fetch_with(node_type, nodes, wanted, None)
     }
 
     /// Returns the ids of `nodes` in the dataset, fetched as [`DistGraph::fetch`] does.
     ///
     /// # Errors
     /// The errors of [`DistGraph::fetch`].
-    pub async fn original_ids(
+    pub fn original_ids(
         self: &Arc<Self>,
         node_type: NodeTypeId,
         nodes: Vec<u32>,
-    ) -> Result<Vec<u32>, SampleError> {
-        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-        Ok(self.fetch(node_type, nodes, wanted).await?.original_ids)
+    ) -> BoxFuture<'_, Result<Vec<u32>, SampleError>> {
+        Box::pin(async move {
+            let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
+            Ok(self.fetch(node_type, nodes, wanted).await?.original_ids)
+        })
     }
 
     /// Fetches attributes of `nodes` as [`DistGraph::fetch`]. Features of a batch come from the cache that looks ahead as
     /// `ahead` tells, and go there.
-    pub async fn fetch_with(
-        self: &Arc<Self>,
+    pub fn fetch_with<'a>(
+        self: &'a Arc<Self>,
         node_type: NodeTypeId,
         nodes: Vec<u32>,
         wanted: NodeFields,
-        ahead: Option<&Arc<CachedFetch>>,
-    ) -> Result<NodeAttributes, SampleError> {
-        let ahead = ahead.filter(|_| wanted.features);
-        let has_cache = wanted.features && (ahead.is_some() || self.cached_table(node_type).is_some());
-        let others = NodeFields { features: false, ..wanted };
-        if !has_cache || others == NodeFields::default() {
-            return self.fetch_rows(node_type, nodes, wanted, ahead).await;
-        }
-        // A request returns whole rows of all attributes, so features that may be cached have requests of their own.
-        let (others, features) = futures::try_join!(
-            self.fetch_rows(node_type, nodes.clone(), others, None),
-            self.fetch_rows(node_type, nodes, NodeFields::FEATURES, ahead)
-        )?;
-        Ok(NodeAttributes { features: features.features, feature_dim: features.feature_dim, ..others })
+        ahead: Option<&'a Arc<CachedFetch>>,
+    ) -> BoxFuture<'a, Result<NodeAttributes, SampleError>> {
+        Box::pin(async move {
+            let ahead = ahead.filter(|_| wanted.features);
+            let has_cache = wanted.features && (ahead.is_some() || self.cached_table(node_type).is_some());
+            let others = NodeFields { features: false, ..wanted };
+            if !has_cache || others == NodeFields::default() {
+                return self.fetch_rows(node_type, nodes, wanted, ahead).await;
+            }
+            // A request returns whole rows of all attributes, so features that may be cached have requests of their
+            // own.
+            let (others, features) = futures::try_join!(
+                self.fetch_rows(node_type, nodes.clone(), others, None),
+                self.fetch_rows(node_type, nodes, NodeFields::FEATURES, ahead)
+            )?;
+            Ok(NodeAttributes { features: features.features, feature_dim: features.feature_dim, ..others })
+        })
     }
 
     /// Returns the cached rows of a node type, if there are any.

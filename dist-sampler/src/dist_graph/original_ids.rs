@@ -12,7 +12,7 @@ use bytes::Bytes;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_graph::{NodeTypeId, PartitionId};
 use futures::StreamExt;
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -93,28 +93,34 @@ impl DistGraph {
     ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] for an id that no part owns, or an error of a peer.
-    pub async fn find_originals(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {
-        let num_nodes = self.part().meta().node_types[node_type.index()].book.num_nodes();
-        let check = |ids: &[u32]| match ids.iter().position(|&id| id as usize >= num_nodes) {
-            Some(at) => {
-                let what = format!("node {} (entry {at}) is not in the graph of {num_nodes} nodes", originals[at]);
-                Err(SampleError::NoSuchNode { what })
-            }
-            None => Ok(()),
-        };
-        check(originals)?;
-        let found = if self.part.directory(node_type).is_complete() {
-            let shares = Shares::new(self.part(), node_type);
-            let mut asked = vec![PartRequest::default(); self.part().meta().num_parts as usize];
-            for (position, &original) in originals.iter().enumerate() {
-                asked[shares.owner(original)].push(position, [original]);
-            }
-            self.look_up(node_type, LookUpBy::OriginalId, asked, originals.len()).await?
-        } else {
-            self.ask_all_parts(node_type, originals).await?
-        };
-        check(&found)?;
-        Ok(found)
+    pub fn find_originals<'a>(
+        &'a self,
+        node_type: NodeTypeId,
+        originals: &'a [u32],
+    ) -> BoxFuture<'a, Result<Vec<u32>, SampleError>> {
+        Box::pin(async move {
+            let num_nodes = self.part().meta().node_types[node_type.index()].book.num_nodes();
+            let check = |ids: &[u32]| match ids.iter().position(|&id| id as usize >= num_nodes) {
+                Some(at) => {
+                    let what = format!("node {} (entry {at}) is not in the graph of {num_nodes} nodes", originals[at]);
+                    Err(SampleError::NoSuchNode { what })
+                }
+                None => Ok(()),
+            };
+            check(originals)?;
+            let found = if self.part.directory(node_type).is_complete() {
+                let shares = Shares::new(self.part(), node_type);
+                let mut asked = vec![PartRequest::default(); self.part().meta().num_parts as usize];
+                for (position, &original) in originals.iter().enumerate() {
+                    asked[shares.owner(original)].push(position, [original]);
+                }
+                self.look_up(node_type, LookUpBy::OriginalId, asked, originals.len()).await?
+            } else {
+                self.ask_all_parts(node_type, originals).await?
+            };
+            check(&found)?;
+            Ok(found)
+        })
     }
 
     /// Returns the global ids of the destinations of in-edges given by number. The in-edges of all nodes of the type
@@ -124,25 +130,31 @@ impl DistGraph {
     /// # Errors
     /// [`SampleError::Layout`] before [`DistGraph::make_directory`] with degrees, [`SampleError::NoSuchNode`] for a
     /// number that is not below [`DistGraph::num_in_edges`], or an error of a peer.
-    pub async fn find_by_in_edge(&self, node_type: NodeTypeId, in_edges: &[u64]) -> Result<Vec<u32>, SampleError> {
-        let Some(totals) = self.part.directory(node_type).totals() else {
-            let what = "lookups by in-edge need a directory with degrees: call make_directory first".into();
-            return Err(SampleError::Layout { what });
-        };
-        let mut asked = vec![PartRequest::default(); totals.len()];
-        for (position, &in_edge) in in_edges.iter().enumerate() {
-            let owner = totals.partition_point(|&total| total <= in_edge);
-            let Some(of_part) = asked.get_mut(owner) else {
-                let num = totals.last().copied().unwrap_or(0);
-                let what =
-                    format!("in-edge {in_edge} (entry {position}) is out of range: the nodes have {num} in-edges");
-                return Err(SampleError::NoSuchNode { what });
+    pub fn find_by_in_edge<'a>(
+        &'a self,
+        node_type: NodeTypeId,
+        in_edges: &'a [u64],
+    ) -> BoxFuture<'a, Result<Vec<u32>, SampleError>> {
+        Box::pin(async move {
+            let Some(totals) = self.part.directory(node_type).totals() else {
+                let what = "lookups by in-edge need a directory with degrees: call make_directory first".into();
+                return Err(SampleError::Layout { what });
             };
-            let before = owner.checked_sub(1).map_or(0, |part| totals[part]);
-            let in_share = in_edge - before;
-            of_part.push(position, [in_share as u32, (in_share >> 32) as u32]);
-        }
-        self.look_up(node_type, LookUpBy::InEdge, asked, in_edges.len()).await
+            let mut asked = vec![PartRequest::default(); totals.len()];
+            for (position, &in_edge) in in_edges.iter().enumerate() {
+                let owner = totals.partition_point(|&total| total <= in_edge);
+                let Some(of_part) = asked.get_mut(owner) else {
+                    let num = totals.last().copied().unwrap_or(0);
+                    let what =
+                        format!("in-edge {in_edge} (entry {position}) is out of range: the nodes have {num} in-edges");
+                    return Err(SampleError::NoSuchNode { what });
+                };
+                let before = owner.checked_sub(1).map_or(0, |part| totals[part]);
+                let in_share = in_edge - before;
+                of_part.push(position, [in_share as u32, (in_share >> 32) as u32]);
+            }
+            self.look_up(node_type, LookUpBy::InEdge, asked, in_edges.len()).await
+        })
     }
 
     /// Sends each part its keys and puts the results in the order of the whole list.

@@ -7,6 +7,7 @@ use crate::part::requests::SeedEdgesRequest;
 use crate::part::seed_edges::{NO_POSITION, WORDS_BEFORE, WORDS_PER_EDGE};
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NegativesMeta, SeedEdgeEnds, SeedEdgeSet, Split};
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 impl DistGraph {
@@ -29,40 +30,45 @@ impl DistGraph {
     ///
     /// # Errors
     /// An error of a peer.
-    pub async fn seed_edges(
+    pub fn seed_edges(
         self: &Arc<Self>,
         part: u32,
         edge_type: EdgeTypeId,
         set: SeedEdgeSet,
         positions: Vec<u32>,
-    ) -> Result<Vec<SeedEdgeEnds>, SampleError> {
-        let Some(peer) = &self.peers[part as usize] else {
-            let own = self.part().clone();
-            let read = move || positions.iter().map(|&at| own.seed_edge(edge_type, set, at as usize)).collect();
-            // Edges may be in a mapped file, and network threads must not wait for the disk.
-            return self.workers.run(read).await;
-        };
-        let num_words = WORDS_BEFORE + WORDS_PER_EDGE * positions.len();
-        let request = SeedEdgesRequest { edge_type, set, positions: bytes_of(positions) };
-        let reply = peer.ask(request.clone(), Some(num_words * size_of::<u32>())).await?;
-        let words = ids_in(&reply).map_err(|why| peer.failed(&request, why))?;
-        let meta = &self.part().meta().edge_types[edge_type.index()];
-        let has_times = match set {
-            SeedEdgeSet::Links(Split::Valid | Split::Test) => meta.held_out_has_times,
-            SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(_) => meta.has_times,
-            SeedEdgeSet::Negatives(split) => {
-                let negatives = meta.negatives[usize::from(split == Split::Test)];
-                meta.held_out_has_times && matches!(negatives, Some(NegativesMeta::OfEach(_)))
-            }
-        };
-        let expected = Expected {
-            num_src: self.num_nodes_of(&meta.src_type),
-            num_dst: self.num_nodes_of(&meta.dst_type),
-            has_times,
-            has_positions: !matches!(set, SeedEdgeSet::Links(Split::Valid | Split::Test) | SeedEdgeSet::Negatives(_)),
-        };
-        let edges = words[WORDS_BEFORE..].chunks_exact(WORDS_PER_EDGE).map(|words| expected.edge(words));
-        edges.collect::<Result<_, _>>().map_err(|why| peer.failed(&request, why))
+    ) -> BoxFuture<'_, Result<Vec<SeedEdgeEnds>, SampleError>> {
+        Box::pin(async move {
+            let Some(peer) = &self.peers[part as usize] else {
+                let own = self.part().clone();
+                let read = move || positions.iter().map(|&at| own.seed_edge(edge_type, set, at as usize)).collect();
+                // Edges may be in a mapped file, and network threads must not wait for the disk.
+                return self.workers.run(read).await;
+            };
+            let num_words = WORDS_BEFORE + WORDS_PER_EDGE * positions.len();
+            let request = SeedEdgesRequest { edge_type, set, positions: bytes_of(positions) };
+            let reply = peer.ask(request.clone(), Some(num_words * size_of::<u32>())).await?;
+            let words = ids_in(&reply).map_err(|why| peer.failed(&request, why))?;
+            let meta = &self.part().meta().edge_types[edge_type.index()];
+            let has_times = match set {
+                SeedEdgeSet::Links(Split::Valid | Split::Test) => meta.held_out_has_times,
+                SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(_) => meta.has_times,
+                SeedEdgeSet::Negatives(split) => {
+                    let negatives = meta.negatives[usize::from(split == Split::Test)];
+                    meta.held_out_has_times && matches!(negatives, Some(NegativesMeta::OfEach(_)))
+                }
+            };
+            let expected = Expected {
+                num_src: self.num_nodes_of(&meta.src_type),
+                num_dst: self.num_nodes_of(&meta.dst_type),
+                has_times,
+                has_positions: !matches!(
+                    set,
+                    SeedEdgeSet::Links(Split::Valid | Split::Test) | SeedEdgeSet::Negatives(_)
+                ),
+            };
+            let edges = words[WORDS_BEFORE..].chunks_exact(WORDS_PER_EDGE).map(|words| expected.edge(words));
+            edges.collect::<Result<_, _>>().map_err(|why| peer.failed(&request, why))
+        })
     }
 
     fn num_nodes_of(&self, node_type: &str) -> u32 {

@@ -10,7 +10,7 @@ use crate::part::sparse_adam::SparseAdam;
 use crate::rpc::peer::Peer;
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{GatheredRows, NodeTypeId, PartitionId};
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -140,39 +140,41 @@ impl DistEmbedding {
     ///
     /// # Errors
     /// An error of a peer, or a peer that has not taken its last step before the deadline of the request.
-    pub async fn pull(&self, nodes: &[u32]) -> Result<Vec<f32>, SampleError> {
-        let sources = self.sources(nodes);
-        let per_piece = self.rows_per_piece();
-        let mut pieces = Vec::new();
-        for (part, owner) in self.owners.iter().enumerate() {
-            let Some(owner) = owner else { continue };
-            let asked = &sources[part];
-            for (rows, positions) in asked.rows.chunks(per_piece).zip(asked.positions.chunks(per_piece)) {
-                pieces.push(async move {
-                    let reply_bytes = rows.len() * self.dim * size_of::<f32>();
-                    let rows = bytes_of(rows.to_vec());
-                    let request = PullRequest { table: self.table, version: self.version, rows };
-                    let data = owner.ask(request, Some(reply_bytes)).await?;
-                    Ok::<_, SampleError>((positions, data))
-                });
+    pub fn pull<'a>(&'a self, nodes: &'a [u32]) -> BoxFuture<'a, Result<Vec<f32>, SampleError>> {
+        Box::pin(async move {
+            let sources = self.sources(nodes);
+            let per_piece = self.rows_per_piece();
+            let mut pieces = Vec::new();
+            for (part, owner) in self.owners.iter().enumerate() {
+                let Some(owner) = owner else { continue };
+                let asked = &sources[part];
+                for (rows, positions) in asked.rows.chunks(per_piece).zip(asked.positions.chunks(per_piece)) {
+                    pieces.push(async move {
+                        let reply_bytes = rows.len() * self.dim * size_of::<f32>();
+                        let rows = bytes_of(rows.to_vec());
+                        let request = PullRequest { table: self.table, version: self.version, rows };
+                        let data = owner.ask(request, Some(reply_bytes)).await?;
+                        Ok::<_, SampleError>((positions, data))
+                    });
+                }
             }
-        }
-        let replies = try_join_all(pieces).await?;
-        let mut values = vec![0.0; nodes.len() * self.dim];
-        let mut place = |positions: &[u32], rows: &[f32]| {
-            for (&position, row) in positions.iter().zip(rows.chunks_exact(self.dim)) {
-                values[position as usize * self.dim..][..self.dim].copy_from_slice(row);
+            let replies = try_join_all(pieces).await?;
+            let mut values = vec![0.0; nodes.len() * self.dim];
+            let mut place = |positions: &[u32], rows: &[f32]| {
+                for (&position, row) in positions.iter().zip(rows.chunks_exact(self.dim)) {
+                    values[position as usize * self.dim..][..self.dim].copy_from_slice(row);
+                }
+            };
+            if let Some(shard) = &self.shard {
+                let own = &sources[self.graph.part().id().index()];
+                self.wait_for(shard).await?;
+                place(&own.positions, &shard.read(&own.rows));
             }
-        };
-        if let Some(shard) = &self.shard {
-            let own = &sources[self.graph.part().id().index()];
-            self.wait_for(shard).await?;
-            place(&own.positions, &shard.read(&own.rows));
-        }
-        for (positions, data) in replies {
-            place(positions, &floats(&data));
-        }
-        Ok(values)
+            for (positions, data) in replies {
+                place(positions, &floats(&data));
+            }
+            Ok(values)
+        })
     }
 
     /// Sends the gradients of nodes to their owners, for the next step. Gradients that are pushed for a node several
@@ -184,54 +186,56 @@ impl DistEmbedding {
     /// # Errors
     /// [`SampleError::Layout`] for gradients of the wrong length, or an error of a peer. An owner refuses gradients of
     /// a step that it has already taken or that is more than one step ahead.
-    pub async fn push(&self, nodes: &[u32], gradients: &[f32]) -> Result<(), SampleError> {
-        if gradients.len() != nodes.len() * self.dim {
-            let what = format!(
-                "{} gradient values do not match {} nodes of {} values each",
-                gradients.len(),
-                nodes.len(),
-                self.dim
-            );
-            return Err(SampleError::Layout { what });
-        }
-        let own_rank = self.graph.cluster().rank() as u32;
-        let sources = self.sources(nodes);
-        let update = |rows: &[u32], positions: &[u32]| Update {
-            rows: rows.to_vec(),
-            gradients: (positions.iter())
-                .flat_map(|&position| &gradients[position as usize * self.dim..][..self.dim])
-                .copied()
-                .collect(),
-        };
-        let per_piece = self.rows_per_piece();
-        let next_piece = || self.pieces.fetch_add(1, Ordering::Relaxed);
-        let mut pieces = Vec::new();
-        for (part, owner) in self.owners.iter().enumerate() {
-            let asked = &sources[part];
-            let Some(owner) = owner else {
-                if let Some(shard) = &self.shard {
-                    let own = update(&asked.rows, &asked.positions);
-                    shard
-                        .push(self.version, (own_rank, next_piece()), own)
-                        .map_err(|what| SampleError::Layout { what })?;
-                }
-                continue;
-            };
-            let chunks = asked.rows.chunks(per_piece).zip(asked.positions.chunks(per_piece));
-            for (rows, positions) in chunks {
-                let Update { rows: mut words, gradients } = update(rows, positions);
-                words.extend(gradients.iter().map(|gradient| gradient.to_bits()));
-                let request = PushRequest {
-                    table: self.table,
-                    version: self.version,
-                    piece: next_piece(),
-                    num_rows: rows.len() as u32,
-                    data: bytes_of(words),
-                };
-                pieces.push(owner.ask(request, Some(0)));
+    pub fn push<'a>(&'a self, nodes: &'a [u32], gradients: &'a [f32]) -> BoxFuture<'a, Result<(), SampleError>> {
+        Box::pin(async move {
+            if gradients.len() != nodes.len() * self.dim {
+                let what = format!(
+                    "{} gradient values do not match {} nodes of {} values each",
+                    gradients.len(),
+                    nodes.len(),
+                    self.dim
+                );
+                return Err(SampleError::Layout { what });
             }
-        }
-        try_join_all(pieces).await.map(|_| ())
+            let own_rank = self.graph.cluster().rank() as u32;
+            let sources = self.sources(nodes);
+            let update = |rows: &[u32], positions: &[u32]| Update {
+                rows: rows.to_vec(),
+                gradients: (positions.iter())
+                    .flat_map(|&position| &gradients[position as usize * self.dim..][..self.dim])
+                    .copied()
+                    .collect(),
+            };
+            let per_piece = self.rows_per_piece();
+            let next_piece = || self.pieces.fetch_add(1, Ordering::Relaxed);
+            let mut pieces = Vec::new();
+            for (part, owner) in self.owners.iter().enumerate() {
+                let asked = &sources[part];
+                let Some(owner) = owner else {
+                    if let Some(shard) = &self.shard {
+                        let own = update(&asked.rows, &asked.positions);
+                        shard
+                            .push(self.version, (own_rank, next_piece()), own)
+                            .map_err(|what| SampleError::Layout { what })?;
+                    }
+                    continue;
+                };
+                let chunks = asked.rows.chunks(per_piece).zip(asked.positions.chunks(per_piece));
+                for (rows, positions) in chunks {
+                    let Update { rows: mut words, gradients } = update(rows, positions);
+                    words.extend(gradients.iter().map(|gradient| gradient.to_bits()));
+                    let request = PushRequest {
+                        table: self.table,
+                        version: self.version,
+                        piece: next_piece(),
+                        num_rows: rows.len() as u32,
+                        data: bytes_of(words),
+                    };
+                    pieces.push(owner.ask(request, Some(0)));
+                }
+            }
+            try_join_all(pieces).await.map(|_| ())
+        })
     }
 
     /// Applies the gradients that all ranks have pushed, multiplied by `scale`, to the rows that this process holds. A
@@ -412,23 +416,25 @@ impl DistEmbedding {
     ///
     /// # Errors
     /// The errors of [`DistEmbedding::pull`].
-    pub async fn table(&self) -> Result<Vec<f32>, SampleError> {
-        let num_nodes = self.graph.part().meta().node_types[self.node_type.index()].book.num_nodes() as u32;
-        let mut table = vec![0.0; num_nodes as usize * self.dim];
-        let per_piece = (self.rows_per_piece() as u32).saturating_mul(4);
-        for start in (0..num_nodes).step_by(per_piece as usize) {
-            let nodes: Vec<u32> = (start..num_nodes.min(start.saturating_add(per_piece))).collect();
-            let values = self.pull(&nodes).await?;
-            let originals = self.graph.original_ids(self.node_type, nodes).await?;
-            for (&id, row) in originals.iter().zip(values.chunks_exact(self.dim)) {
-                let Some(place) = table.get_mut(id as usize * self.dim..(id as usize + 1) * self.dim) else {
-                    let what = format!("a peer returned original id {id}, but the graph has {num_nodes} nodes");
-                    return Err(SampleError::NoSuchNode { what });
-                };
-                place.copy_from_slice(row);
+    pub fn table(&self) -> BoxFuture<'_, Result<Vec<f32>, SampleError>> {
+        Box::pin(async move {
+            let num_nodes = self.graph.part().meta().node_types[self.node_type.index()].book.num_nodes() as u32;
+            let mut table = vec![0.0; num_nodes as usize * self.dim];
+            let per_piece = (self.rows_per_piece() as u32).saturating_mul(4);
+            for start in (0..num_nodes).step_by(per_piece as usize) {
+                let nodes: Vec<u32> = (start..num_nodes.min(start.saturating_add(per_piece))).collect();
+                let values = self.pull(&nodes).await?;
+                let originals = self.graph.original_ids(self.node_type, nodes).await?;
+                for (&id, row) in originals.iter().zip(values.chunks_exact(self.dim)) {
+                    let Some(place) = table.get_mut(id as usize * self.dim..(id as usize + 1) * self.dim) else {
+                        let what = format!("a peer returned original id {id}, but the graph has {num_nodes} nodes");
+                        return Err(SampleError::NoSuchNode { what });
+                    };
+                    place.copy_from_slice(row);
+                }
             }
-        }
-        Ok(table)
+            Ok(table)
+        })
     }
 
     async fn wait_for(&self, shard: &Shard) -> Result<(), SampleError> {

@@ -15,7 +15,7 @@ use edgecut_graph::{
     npy_header,
 };
 use edgecut_output::TemporaryFolder;
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -122,28 +122,30 @@ impl DistRows {
     ///
     /// # Errors
     /// An error of a peer.
-    pub async fn pull(&self, nodes: &[u32]) -> Result<Vec<f32>, SampleError> {
-        let peers = self.graph.rank_peers()?;
-        let Asked { own, others } = self.locate(nodes);
-        let per_piece = (self.graph.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1);
-        let mut pieces = Vec::new();
-        for (peer, Elsewhere { rows, positions }) in peers.iter().zip(&others) {
-            let Some(peer) = peer else { continue };
-            for (rows, positions) in rows.chunks(per_piece).zip(positions.chunks(per_piece)) {
-                pieces.push(async move {
-                    let reply_bytes = rows.len() * self.dim * size_of::<f32>();
-                    let request = PullRequest { table: self.table, version: 0, rows: bytes_of(rows.to_vec()) };
-                    Ok::<_, SampleError>((positions, peer.ask(request, Some(reply_bytes)).await?))
-                });
+    pub fn pull<'a>(&'a self, nodes: &'a [u32]) -> BoxFuture<'a, Result<Vec<f32>, SampleError>> {
+        Box::pin(async move {
+            let peers = self.graph.rank_peers()?;
+            let Asked { own, others } = self.locate(nodes);
+            let per_piece = (self.graph.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1);
+            let mut pieces = Vec::new();
+            for (peer, Elsewhere { rows, positions }) in peers.iter().zip(&others) {
+                let Some(peer) = peer else { continue };
+                for (rows, positions) in rows.chunks(per_piece).zip(positions.chunks(per_piece)) {
+                    pieces.push(async move {
+                        let reply_bytes = rows.len() * self.dim * size_of::<f32>();
+                        let request = PullRequest { table: self.table, version: 0, rows: bytes_of(rows.to_vec()) };
+                        Ok::<_, SampleError>((positions, peer.ask(request, Some(reply_bytes)).await?))
+                    });
+                }
             }
-        }
-        let table = self.own.clone();
-        let gather_own = self.graph.run_on_workers(move || table.gather(&own));
-        let (replies, rows) = futures::try_join!(try_join_all(pieces), gather_own)?;
-        for (positions, data) in replies {
-            rows.place(positions, FeatureDtype::F32, bytemuck::cast_slice(&floats(&data)));
-        }
-        Ok(rows.finish())
+            let table = self.own.clone();
+            let gather_own = self.graph.run_on_workers(move || table.gather(&own));
+            let (replies, rows) = futures::try_join!(try_join_all(pieces), gather_own)?;
+            for (positions, data) in replies {
+                rows.place(positions, FeatureDtype::F32, bytemuck::cast_slice(&floats(&data)));
+            }
+            Ok(rows.finish())
+        })
     }
 
     /// Finds the holders of the rows of nodes.

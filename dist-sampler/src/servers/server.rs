@@ -92,11 +92,13 @@ impl DistGraph {
     ///
     /// # Errors
     /// An error of the first one that does not answer.
-    pub async fn reach_peers(&self) -> Result<(), SampleError> {
-        // A request for no nodes, which needs no work.
-        let request = SplitRequest { node_type: NodeTypeId(0), split: Split::Train, start: u64::MAX };
-        let asked = self.peers.iter().flatten().map(|peer| peer.ask(request, Some(size_of::<u32>())));
-        try_join_all(asked).await.map(drop)
+    pub fn reach_peers(&self) -> BoxFuture<'_, Result<(), SampleError>> {
+        Box::pin(async move {
+            // A request for no nodes, which needs no work.
+            let request = SplitRequest { node_type: NodeTypeId(0), split: Split::Train, start: u64::MAX };
+            let asked = self.peers.iter().flatten().map(|peer| peer.ask(request, Some(size_of::<u32>())));
+            try_join_all(asked).await.map(drop)
+        })
     }
 
     /// Returns the description that clients get.
