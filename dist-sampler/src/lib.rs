@@ -13,7 +13,7 @@
 //! layer-neighbor sampling on the original ids of its neighbors. A batch is therefore the same for any number of parts, threads or processes.
 //! `dist-loader/tests/partition_independence.rs` and its neighbors test this over real sockets.
 //!
-//! Public functions return boxed futures, so that this crate alone compiles their bodies.
+//! Public functions that wait for peers return boxed futures, so that this crate alone compiles their bodies.
 #![forbid(unsafe_op_in_unsafe_fn)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

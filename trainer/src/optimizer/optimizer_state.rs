@@ -18,8 +18,10 @@ use edgecut_gnn::ops::host_values;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The records of burn by the id of the parameter.
-type RecordsOf<O, M, B> = <OptimizerAdaptor<O, M, B> as Optimizer<M, B>>::Record;
+/// A module with one parameter.
+type AnyModule<B> = Param<Tensor<B, 1>>;
+/// The records of burn by the id of the parameter, which have the same type for all modules.
+type RecordsOf<O, B> = <OptimizerAdaptor<O, AnyModule<B>, B> as Optimizer<AnyModule<B>, B>>::Record;
 
 /// The state of an optimizer, as checkpoints store it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -136,11 +138,11 @@ fn store<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend
     optimizer: &OptimizerAdaptor<O, M, B>,
     model: &M,
 ) -> OptimizerState {
-    struct Store<O: SimpleOptimizer<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> {
-        records: RecordsOf<O, M, B>,
+    struct Store<O: SimpleOptimizer<B::InnerBackend>, B: AutodiffBackend> {
+        records: RecordsOf<O, B>,
         state: OptimizerState,
     }
-    impl<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> ModuleVisitor<B> for Store<O, M, B> {
+    impl<O: FlatState<B::InnerBackend>, B: AutodiffBackend> ModuleVisitor<B> for Store<O, B> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
             if !param.is_require_grad() {
                 return;
@@ -152,7 +154,7 @@ fn store<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend
             self.state.steps.push(steps);
         }
     }
-    let mut visitor = Store::<O, M, B> { records: optimizer.to_record(), state: OptimizerState::default() };
+    let mut visitor = Store::<O, B> { records: optimizer.to_record(), state: OptimizerState::default() };
     model.visit(&mut visitor);
     visitor.state
 }
@@ -162,13 +164,13 @@ fn load<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend>
     model: &M,
     state: &OptimizerState,
 ) -> Result<OptimizerAdaptor<O, M, B>, OtherOptimizer> {
-    struct Load<'a, O: SimpleOptimizer<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> {
-        records: RecordsOf<O, M, B>,
+    struct Load<'a, O: SimpleOptimizer<B::InnerBackend>, B: AutodiffBackend> {
+        records: RecordsOf<O, B>,
         steps: std::slice::Iter<'a, u64>,
         values: &'a [f32],
         fits: bool,
     }
-    impl<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> ModuleVisitor<B> for Load<'_, O, M, B> {
+    impl<O: FlatState<B::InnerBackend>, B: AutodiffBackend> ModuleVisitor<B> for Load<'_, O, B> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
             if !param.is_require_grad() {
                 return;
@@ -185,7 +187,7 @@ fn load<O: FlatState<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend>
             }
         }
     }
-    let mut visitor = Load::<O, M, B> {
+    let mut visitor = Load::<O, B> {
         // The records of a new optimizer are empty.
         records: optimizer.to_record(),
         steps: state.steps.iter(),
