@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most rows that are decoded together, and the fewest, if they are long.
 const BATCH_ROWS: [usize; 2] = [8192, 16];
@@ -391,13 +391,24 @@ impl From<TableError> for Stop {
 }
 
 /// The results of a piece, in order.
-pub(crate) struct Results<T>(SyncSender<Result<T, TableError>>);
+pub(crate) struct Results<'a, T> {
+    queue: &'a Mutex<VecDeque<T>>,
+    added: &'a Added,
+}
 
-impl<T> Results<T> {
+/// Tells that a piece has another result, or its error.
+type Added = SyncSender<Result<(), TableError>>;
+
+impl<T> Results<'_, T> {
     /// Adds a result. Waits while there are many that are not taken yet.
     pub(crate) fn push(&self, result: T) -> Result<(), Stop> {
-        self.0.send(Ok(result)).map_err(|_| Stop::Abandoned)
+        locked(self.queue).push_back(result);
+        self.added.send(Ok(())).map_err(|_| Stop::Abandoned)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads `columns` of all pieces of a table: `map` in parallel, and `fold` in order, with the number of the piece. Few
@@ -427,6 +438,30 @@ pub(crate) fn scan_in_steps<'t, T: Send>(
     map: impl Fn(usize, Rows<'t>, &Results<T>) -> Result<(), Stop> + Sync,
     mut fold: impl FnMut(usize, T) -> Result<(), TableError>,
 ) -> Result<(), TableError> {
+    // Only the queues depend on the type of the results, so that the scan is compiled once.
+    let queues: Vec<Mutex<VecDeque<T>>> = table.pieces.iter().map(|_| Mutex::default()).collect();
+    scan_pieces(
+        table,
+        step,
+        columns,
+        row_bytes,
+        &|piece, rows, added| map(piece, rows, &Results { queue: &queues[piece], added }),
+        &mut |piece| {
+            let result = locked(&queues[piece]).pop_front();
+            fold(piece, result.expect("a result is added before it is announced"))
+        },
+    )
+}
+
+/// Scans a table as [`scan_in_steps`]. Calls `fold` with a piece once for each of its results.
+fn scan_pieces<'t>(
+    table: &'t Table,
+    step: &'static str,
+    columns: &[String],
+    row_bytes: usize,
+    map: &(dyn Fn(usize, Rows<'t>, &Added) -> Result<(), Stop> + Sync),
+    fold: &mut dyn FnMut(usize) -> Result<(), TableError>,
+) -> Result<(), TableError> {
     let num_threads = rayon::current_num_threads();
     let ahead = num_threads * PIECES_PER_THREAD;
     let num_bytes = table.pieces.iter().map(|piece| piece.num_bytes).sum();
@@ -434,31 +469,31 @@ pub(crate) fn scan_in_steps<'t, T: Send>(
     // Set when results are no longer needed.
     let stopped = Arc::new(AtomicBool::new(false));
     let panic = Mutex::new(None);
-    let read = |at: usize, results: &Results<T>| -> Result<(), Stop> {
+    let read = |at: usize, added: &Added| -> Result<(), Stop> {
         let piece = &table.pieces[at];
         let rows = Rows { stopped: stopped.clone(), ..table.rows(at, columns, &num_read, row_bytes)? };
-        map(at, rows, results)?;
+        map(at, rows, added)?;
         if let Content::Parquet(_) = table.files[piece.file].content {
             num_read.fetch_add(piece.num_bytes, Ordering::Relaxed);
         }
         Ok(())
     };
-    let (jobs, taken) = channel::<(usize, Results<T>)>();
+    let (jobs, taken) = channel::<(usize, Added)>();
     let taken = Mutex::new(taken);
     // Threads take pieces in their order, so the piece whose results are next is always being read.
-    let next = || taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    let next = || locked(&taken).recv();
     let work = || {
-        while let Ok((piece, results)) = next() {
+        while let Ok((piece, added)) = next() {
             if stopped.load(Ordering::Relaxed) {
                 continue;
             }
-            match catch_unwind(AssertUnwindSafe(|| read(piece, &results))) {
+            match catch_unwind(AssertUnwindSafe(|| read(piece, &added))) {
                 Ok(Ok(()) | Err(Stop::Abandoned)) => {}
                 // There is nobody to tell if reading has ended already.
-                Ok(Err(Stop::Failed(error))) => drop(results.0.send(Err(error))),
+                Ok(Err(Stop::Failed(error))) => drop(added.send(Err(error))),
                 Err(payload) => {
                     stopped.store(true, Ordering::Relaxed);
-                    *panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+                    *locked(&panic) = Some(payload);
                 }
             }
         }
@@ -474,14 +509,15 @@ pub(crate) fn scan_in_steps<'t, T: Send>(
         let mut started = 0;
         for piece in 0..table.pieces.len() {
             while started < table.pieces.len() && started < piece + ahead {
-                let (results, received) = sync_channel(RESULTS_PER_PIECE);
+                let (added, received) = sync_channel(RESULTS_PER_PIECE);
                 waiting.push_back(received);
                 // The threads end after this closure only.
-                let _ = jobs.send((started, Results(results)));
+                let _ = jobs.send((started, added));
                 started += 1;
             }
-            for result in waiting.pop_front().into_iter().flatten() {
-                fold(piece, result?)?;
+            for added in waiting.pop_front().into_iter().flatten() {
+                added?;
+                fold(piece)?;
                 table.space.worked(step, num_read.load(Ordering::Relaxed), num_bytes);
             }
         }
