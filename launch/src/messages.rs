@@ -27,7 +27,7 @@ pub(crate) const JOB_ID: &str = "EDGECUT_JOB_ID";
 
 /// An order to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "order", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
     /// Check that the node is ready.
     Check {
@@ -138,7 +138,7 @@ pub(crate) struct RankStart {
 
 /// A report of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "report", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
     Checked {
         checked: Checked,
