@@ -160,6 +160,17 @@ impl Workspace {
         step: &'static str,
         values: impl Fn(Range<usize>) -> Result<Vec<T>, GraphError> + Sync,
     ) -> Result<Buffer<T>, GraphError> {
+        self.build_pieces(num_rows, width, step, &values)
+    }
+
+    /// Builds rows. Not generic over `values`, which is called once per piece.
+    fn build_pieces<T: Pod + Send + Sync>(
+        &self,
+        num_rows: usize,
+        width: usize,
+        step: &'static str,
+        values: &(dyn Fn(Range<usize>) -> Result<Vec<T>, GraphError> + Sync),
+    ) -> Result<Buffer<T>, GraphError> {
         let checked = |range: Range<usize>| {
             let expected = range.len() * width;
             let values = values(range)?;
