@@ -365,9 +365,20 @@ fn or_text<T>(result: Result<T, ArrowError>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-fn as_texts(array: &ArrayRef) -> Result<StringArray, String> {
-    let texts = cast_to(array, &DataType::Utf8)?;
-    Ok(texts.as_string::<i32>().clone())
+/// Converts a column to texts.
+///
+/// # Errors
+/// Fails for a type without a text form.
+pub(super) fn as_texts(array: &ArrayRef) -> Result<StringArray, String> {
+    let dictionary = array.as_any_dictionary_opt().filter(|dictionary| !dictionary.values().is_empty());
+    let Some(dictionary) = dictionary else {
+        let texts = cast_to(array, &DataType::Utf8)?;
+        return Ok(texts.as_string::<i32>().clone());
+    };
+    // arrow-select, by which a cast does this, is compiled without optimizations.
+    let texts = as_texts(dictionary.values())?;
+    let codes = dictionary.normalized_keys().into_iter().enumerate();
+    Ok(codes.map(|(row, code)| (array.is_valid(row) && texts.is_valid(code)).then(|| texts.value(code))).collect())
 }
 
 #[cfg(test)]

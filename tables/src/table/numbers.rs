@@ -1,11 +1,11 @@
 //! Numbers and vectors in columns.
 
-use super::cells::cast_to;
+use super::cells::{as_texts, cast_to};
 use super::missing::may_be_missing;
 use super::times::is_time;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, StringArray};
+use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait};
 use arrow_schema::DataType;
 
 /// The numbers of a column, a row of `width` for each row of the table.
@@ -192,8 +192,7 @@ fn lists<O: OffsetSizeTrait>(list: &GenericListArray<O>, rows: &mut RowWriter) -
 
 /// Parses texts as numbers, or as vectors with a separator.
 fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Result<(), String> {
-    let array = cast_to(array, &DataType::Utf8)?;
-    let texts: &StringArray = array.as_string();
+    let texts = as_texts(array)?;
     let mut numbers = Vec::new();
     for (row, text) in texts.iter().enumerate() {
         let Some(text) = text else {
