@@ -156,6 +156,27 @@ fn an_hgt_over_edge_features_equals_its_formula_forward_and_backward() {
     assert!(found.iter().all(|value| value.is_finite()));
 }
 
+#[test]
+fn relation_matrices_of_an_hgt_start_with_the_variance_of_glorot() {
+    const WIDTH: usize = 16;
+    let kind =
+        ConvKind::from_flags("hgt", FlagValues::from_iter([("heads".to_owned(), 4.into())])).expect("valid flags");
+    let edge_types = [EdgeShape { src: 0, dst: 0, edge_channels: 0 }];
+    let combine = RelationAggregation::Sum;
+    let shape = HeteroShape { edge_types: &edge_types, num_node_types: 1, channels: 4 * WIDTH, combine };
+    let any: AnyTypedConv<Plain> = typed_layer(kind, &shape);
+    let AnyTypedConv::Hgt(hgt) = any else { unreachable!("an HGT was made") };
+    let bound = (6.0 / (2 * WIDTH) as f64).sqrt();
+    for relation in [&hgt.key_relations[0], &hgt.value_relations[0]] {
+        let values = values(relation.val());
+        assert!(values.iter().all(|value| value.abs() <= bound + 1e-6));
+        let variance = values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
+        // A sum of `WIDTH` products has the variance of one factor.
+        let scale = variance * WIDTH as f64;
+        assert!((0.9..1.1).contains(&scale), "{scale}");
+    }
+}
+
 /// Computes an R-GCN with the means of the rows of neighbors and edges, weighted if `weights` are given.
 fn slow_rgcn(layer: &RgcnConv<Grad>, x: Matrix, incoming: &[Incoming<Grad>], weights: Option<&[Vec<f32>]>) -> Matrix {
     let mut output = x.matmul(layer.weight_self.val()) + layer.bias.as_ref().expect("a bias").val().unsqueeze();

@@ -123,7 +123,8 @@ impl HgtSettings {
             outputs.push(is_destination.then(|| Dense::new(channels, channels, init, device)));
             skips.push(is_destination.then(|| init.uniform_around([1], 1.0, 0.0, device)));
         }
-        let bound = WeightInit::kaiming_bound(of_head);
+        // As in the code of the paper. These matrices then keep the variance of keys and values.
+        let bound = WeightInit::glorot_bound(of_head, of_head);
         let mut key_relations = Vec::with_capacity(edge_types.len());
         let mut value_relations = Vec::with_capacity(edge_types.len());
         let mut priors = Vec::with_capacity(edge_types.len());
