@@ -41,6 +41,9 @@ settings! {
         /// With --batch-norm, normalize over the batches of all processes together (SyncBatchNorm). Each layer then exchanges two
         /// numbers per column in the forward pass and in the backward pass
         pub sync_batch_norm: bool = false => Flag::switch().aliases(&["sync-batchnorm"]).training_only();
+        /// Add the feed-forward part of a transformer block after each layer, except one that computes classes: layer
+        /// normalization, a dense layer to RATIO times --hidden-channels, GELU and a dense layer back, added to the rows
+        pub feed_forward: Option<usize> = None => Flag::new("RATIO").checked(at_least_1);
         /// Node representations that the output layer reads [default: last]
         pub readout: Option<Readout> = None => Flag::new("READOUT");
         /// Add a dense layer from the features to --hidden-channels before the first convolution, and a dense layer to the
@@ -198,6 +201,7 @@ impl TrainingConfig {
             batch_norm: self.batch_norm,
             graph_norm: false,
             virtual_node: false,
+            feed_forward: self.feed_forward,
             readout: self.readout.unwrap_or_default(),
             pooling: None,
             dropout: self.dropout,

@@ -4,6 +4,7 @@ mod batch_norm;
 mod conv;
 mod dense;
 mod edge_decoder;
+mod feed_forward;
 mod graph_norm;
 mod link_decoder;
 mod mlp;
@@ -19,6 +20,7 @@ pub use edge_decoder::{
     AnyEdgeDecoder, BilinearEdgeDecoder, DotEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows,
     MlpEdgeDecoder,
 };
+pub use feed_forward::FeedForward;
 pub use graph_norm::GraphNorm;
 pub use link_decoder::{
     AnyLinkDecoder, Bilinear, BilinearDecoder, ComplEx, ComplExDecoder, DecoderKind, DecoderSettings, DistMult,

@@ -137,6 +137,7 @@ const WRONG_FLAGS: &str = r#"
 --model embedding --batch-norm => --batch-norm has no effect on --model embedding
 --model embedding --layer-norm => --layer-norm has no effect on --model embedding
 --model embedding --residual => --residual has no effect on --model embedding
+--model embedding --feed-forward 2 => --feed-forward has no effect on --model embedding
 --model embedding --replace => --replace has no effect on --model embedding
 --model embedding --sampler labor => --sampler labor has no effect on --model embedding
 --reverse-types a=b=c => types with `=` in their names cannot be paired

@@ -45,7 +45,7 @@ fn predictions_do_not_depend_on_the_partitioning() {
         "--model sage --residual --layer-norm --num-neighbors 5,3,2 --eval-num-neighbors -1,-1,-1",
         "--model gcn",
         "--model gatv2 --heads 2 --layer-norm",
-        "--model sage --encoder-decoder --residual --layer-norm",
+        "--model sage --encoder-decoder --residual --layer-norm --feed-forward 2",
         "--model rgcn",
         "--model sage --node-embeddings node=6 --ema 0.5",
         "--model sage --node-embeddings node:add",

@@ -17,6 +17,7 @@ from .blocks import Block, blocks_of
 from .convs import NamedTensors, make_gin, tensors_of, tensors_of_mlp
 from .edge_layers import TimeEncoder
 from .embeddings import PREFIX
+from .feed_forward import FeedForward
 from .layers import EdgeValues, LayerFactory
 from .model import Model
 from .settings import Settings, current, normalized_rows
@@ -39,7 +40,8 @@ class Network(Model):
     config : dict
         The settings, as the file of a model stores them, now or in earlier versions: ``kind``, ``graph``, ``encoders``,
         ``outputs``, ``hidden_channels``, ``num_layers``, ``relation_aggregation``, ``residual``, ``layer_norm``,
-        ``batch_norm``, ``graph_norm``, ``virtual_node``, ``readout``, ``pooling``, ``dropout``, ``input_dropout``, ``normalize_features``.
+        ``batch_norm``, ``graph_norm``, ``virtual_node``, ``feed_forward``, ``readout``, ``pooling``, ``dropout``,
+        ``input_dropout``, ``normalize_features``.
         ``kind`` is for example ``{"sage": {"aggregation": "mean"}}`` or ``"gcn"``.
     num_nodes : dict of str to int, optional
         The number of nodes of each node type whose embeddings the model learns: the types without features, and those with
@@ -168,6 +170,14 @@ class Network(Model):
         self.dropout = settings.probability("dropout")
         self.input_dropout = settings.probability("input_dropout")
         self.normalize_features: bool = settings["normalize_features"]
+        ratio = settings.positive("feed_forward") if settings.get("feed_forward", None) is not None else 0
+        # The feed-forward parts after each layer by the number of the node type.
+        self.feed_forward = torch.nn.ModuleList()
+        for number in range(num_layers):
+            is_output = is_stack and number == num_layers - 1
+            destinations = sorted({dst for _, dst in ends}) if ratio > 0 and not is_output else []
+            parts = {str(t): FeedForward(hidden, ratio, self.dropout) for t in destinations}
+            self.feed_forward.append(torch.nn.ModuleDict(parts))
         settings.finish()
 
     def _norms(self, norm: type, channels: int, is_set: bool) -> torch.nn.ModuleList:
@@ -235,7 +245,9 @@ class Network(Model):
                     x = norm(x, *graphs) if graphs is not None and isinstance(norm, GraphNorm) else norm(x)
                 if not is_result:
                     x = F.dropout(self.activation(x), self.dropout, self.training)
-                rows[t] = rows[t][: len(x)] + x if self.residuals[number] else x
+                x = rows[t][: len(x)] + x if self.residuals[number] else x
+                parts_of_layer = self.feed_forward[number]
+                rows[t] = parts_of_layer[str(t)](x) if str(t) in parts_of_layer else x
             if self.takes_greatest:
                 before = greatest or rows
                 greatest = [torch.maximum(one[: len(x)], x) for one, x in zip(before, rows)]
@@ -328,6 +340,8 @@ class Network(Model):
                 of_all_layers += 1
                 yield from tensors_of(norm, f"{before}{name}.")
             yield from layer.named_tensors(f"{before}layers.{number}.")
+            for t, part in self.feed_forward[number].items():
+                yield from tensors_of(part, f"{before}layers.{number}.feed_forward.{t}.")
         if self.times is not None:
             yield from self.times.named_tensors(f"{before}times.")
         for number, mlp in enumerate(self.virtual_nodes):

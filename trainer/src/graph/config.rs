@@ -40,6 +40,9 @@ settings! {
         /// Connect all nodes of a graph by a virtual node: before each layer but the first, it adds an MLP of the sum of their
         /// rows to each of them
         pub virtual_node: bool = false => Flag::switch();
+        /// Add the feed-forward part of a transformer block after each layer: layer normalization, a dense layer to RATIO times
+        /// --hidden-channels, GELU and a dense layer back, added to the rows
+        pub feed_forward: Option<usize> = None => Flag::new("RATIO").checked(at_least_1);
         /// Leave out each edge with this probability in training (DropEdge), in an epoch the same ones in all layers
         pub drop_edge: Option<f64> = None => Flag::new("P").checked(below_1).training_only();
         /// True to apply batch normalization after layers.
@@ -100,6 +103,7 @@ impl GraphTrainingConfig {
             batch_norm: self.batch_norm && !self.layer_norm && !self.graph_norm,
             graph_norm: self.graph_norm,
             virtual_node: self.virtual_node,
+            feed_forward: self.feed_forward,
             ..NetworkConfig::whole_graphs(
                 self.conv,
                 graphs.feature_dim(),

@@ -13,8 +13,8 @@ use super::network_config::{NetworkConfig, NetworkOutput, Pooling, Readout};
 use super::node_model::NodeClassifier;
 use crate::error::ModelError;
 use edgecut_gnn::nn::{
-    AnyTypedConv, BatchNorm, Dense, GraphNorm, HeteroShape, HiddenActivation, Incoming, LayerForm, LayerPass, Mode,
-    TimeEncoder, TypedConv, TypedConvInput, VirtualNode, WeightInit, prefix,
+    AnyTypedConv, BatchNorm, Dense, FeedForward, GraphNorm, HeteroShape, HiddenActivation, Incoming, LayerForm,
+    LayerPass, Mode, TimeEncoder, TypedConv, TypedConvInput, VirtualNode, WeightInit, prefix,
 };
 use edgecut_gnn::ops::{Activation, DropoutMask, GnnBackend, Precision, Segments, masked, pool};
 use std::ops::Range;
@@ -23,12 +23,14 @@ use std::ops::Range;
 const INPUT: u64 = 0;
 const ENCODED: u64 = 1;
 const POOLED: u64 = 1;
+/// The number of the first mask within feed-forward parts, of which each layer has two.
+const FEED_FORWARD: u64 = 1 << 33;
 
 /// A graph neural network: encoders of the features of each node type, layers of a convolution each, pooling, and output
 /// layers. [`NetworkConfig::init`] makes it with the parts that the settings ask for.
 ///
 /// A layer computes `norm(conv(x))`, an activation and dropout, or with layer normalisation `conv(norm(x))`, and adds its
-/// input with residuals. The result of the model has neither activation nor dropout. A node type that is not the
+/// input with residuals. A [`FeedForward`] part may follow. The result of the model has neither activation nor dropout. A node type that is not the
 /// destination of any edge type keeps its rows. Each layer computes only the rows that the seeds need: those within as
 /// many hops as layers follow.
 ///
@@ -82,6 +84,8 @@ pub struct Layer<B: Backend> {
     pub norms: Vec<Norm<B>>,
     /// The convolution.
     pub conv: AnyTypedConv<B>,
+    /// The feed-forward part after the convolution for each node type that edges enter; empty without.
+    pub feed_forward: Vec<Option<FeedForward<B>>>,
 }
 
 /// A normalisation of rows.
@@ -145,11 +149,13 @@ impl<B: Backend> Network<B> {
                 LayerForm::Direct => {
                     norms.extend(Norm::of_layer(config, layer, init, device));
                     let conv = config.kind.init(config.conv_shape(layer), init, device);
-                    Layer { norms: Vec::new(), conv: AnyTypedConv::Direct(conv) }
+                    let feed_forward = Layer::feed_forward_parts(config, layer, init, device);
+                    Layer { norms: Vec::new(), conv: AnyTypedConv::Direct(conv), feed_forward }
                 }
                 LayerForm::Typed => Layer {
                     norms: node_types.iter().filter_map(|_| Norm::of_layer(config, layer, init, device)).collect(),
                     conv: config.kind.init_typed(&shape, init, device),
+                    feed_forward: Layer::feed_forward_parts(config, layer, init, device),
                 },
             });
         }
@@ -212,6 +218,25 @@ impl<B: Backend> Network<B> {
     }
 }
 
+impl<B: Backend> Layer<B> {
+    /// Makes the feed-forward parts of a layer.
+    fn feed_forward_parts(
+        config: &NetworkConfig,
+        layer: usize,
+        init: &mut WeightInit,
+        device: &B::Device,
+    ) -> Vec<Option<FeedForward<B>>> {
+        let mut parts = Vec::new();
+        if let Some(ratio) = config.feed_forward.filter(|_| config.computes_hidden_rows(layer)) {
+            for node_type in 0..config.graph.node_types.len() {
+                let is_destination = config.graph.edge_types.iter().any(|edges| edges.dst.index() == node_type);
+                parts.push(is_destination.then(|| FeedForward::new(config.hidden_channels, ratio, init, device)));
+            }
+        }
+        parts
+    }
+}
+
 impl<B: Backend> Norm<B> {
     /// Makes the normalisation of the rows of one node type in a layer.
     fn of_layer(config: &NetworkConfig, layer: usize, init: &mut WeightInit, device: &B::Device) -> Option<Self> {
@@ -233,6 +258,9 @@ impl<B: GnnBackend> Network<B> {
     pub fn set_precision(&mut self, precision: Precision) {
         for layer in &mut self.layers {
             layer.conv.set_precision(precision);
+            for part in layer.feed_forward.iter_mut().flatten() {
+                part.set_precision(precision);
+            }
         }
         for virtual_node in &mut self.virtual_nodes {
             virtual_node.set_precision(precision);
@@ -437,13 +465,24 @@ impl<B: GnnBackend> Network<B> {
             let output = self.activated(layer, input, segments, mask);
             // The order of the operands decides the order in which gradients are summed, and so their last bits. Both
             // forms keep the order of earlier versions.
-            outputs.push(Some(match form {
+            let output = match form {
                 _ if !config.has_residual(layer) => output,
                 LayerForm::Direct => output + prefix(rows, num_dst),
                 LayerForm::Typed => prefix(rows, num_dst) + output,
-            }));
+            };
+            outputs.push(Some(self.feed_forward(layer, node_type, output, mode)));
         }
         outputs
+    }
+
+    /// Applies the feed-forward part of a layer to the rows of a node type, if the layer has it.
+    fn feed_forward(&self, layer: usize, node_type: usize, rows: Tensor<B, 2>, mode: Mode) -> Tensor<B, 2> {
+        let Some(Some(part)) = self.layers[layer].feed_forward.get(node_type) else { return rows };
+        let dropout = self.config().dropout;
+        let number = FEED_FORWARD + 2 * layer as u64;
+        let of_hidden = self.mask(mode, dropout, number, node_type);
+        let of_output = self.mask(mode, dropout, number + 1, node_type);
+        part.forward(rows, of_hidden, of_output)
     }
 
     /// Applies the convolution of a layer, the normalisation after it, the activation and dropout.

@@ -61,6 +61,10 @@ pub struct NetworkConfig {
     /// models of whole graphs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub virtual_node: bool,
+    /// Width of the [`FeedForward`](edgecut_gnn::nn::FeedForward) parts after all layers that compute rows of the hidden
+    /// width, as a multiple of it. `None` without such parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed_forward: Option<usize>,
     /// Rows that the output layers read.
     #[serde(default, skip_serializing_if = "Readout::is_last")]
     pub readout: Readout,
@@ -172,6 +176,7 @@ impl NetworkConfig {
             batch_norm: false,
             graph_norm: false,
             virtual_node: false,
+            feed_forward: None,
             readout: Readout::Last,
             pooling: None,
             dropout: 0.0,
@@ -213,6 +218,7 @@ impl NetworkConfig {
     pub fn validate(&self) -> Result<(), ModelError> {
         self.graph.validate()?;
         let mut sizes = vec![("hidden_channels", self.hidden_channels)];
+        sizes.extend(self.feed_forward.map(|ratio| ("feed_forward", ratio)));
         sizes.extend(self.outputs.iter().map(|output| ("num_classes", output.channels)));
         if !self.encoders {
             sizes.extend([("in_channels", self.graph.node_types[0].feature_dim), ("num_layers", self.num_layers)]);
@@ -337,6 +343,11 @@ impl NetworkConfig {
                 virtual_node,
                 "a virtual node passes rows on before all layers but the first",
                 Self::has_virtual_node_before,
+            ),
+            (
+                self.feed_forward.is_some(),
+                "feed-forward parts follow the layers that compute rows of the hidden width",
+                Self::computes_hidden_rows,
             ),
         ];
         for (is_set, what, applies) in effects {

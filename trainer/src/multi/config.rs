@@ -190,6 +190,7 @@ pub(super) fn check_fit(
         residual: false,
         layer_norm: false,
         batch_norm: false,
+        feed_forward: None,
         readout: None,
         ..config.training.for_network(network)
     };

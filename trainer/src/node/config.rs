@@ -137,6 +137,7 @@ pub(crate) fn check_fit(
         residual: false,
         layer_norm: false,
         batch_norm: false,
+        feed_forward: None,
         readout: None,
         ..config.training.for_network(model)
     };

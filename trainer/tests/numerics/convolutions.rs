@@ -67,6 +67,7 @@ pub(crate) fn networks(kind: ConvKind) -> Vec<NetworkConfig> {
                     networks.push(NetworkConfig { readout, layer_norm, batch_norm, residual, ..network.clone() });
                 }
             }
+            networks.push(NetworkConfig { readout, feed_forward: Some(2), ..network.clone() });
             if network.pooling.is_some() {
                 networks.push(NetworkConfig { readout, graph_norm: true, batch_norm: false, ..network.clone() });
                 networks.push(NetworkConfig { readout, virtual_node: true, ..network.clone() });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::backend::NdArray;
 use burn::tensor::Tensor;
-use burn::tensor::activation::relu;
+use burn::tensor::activation::{gelu, relu};
 use edgecut_gnn::nn::Aggregation;
 use edgecut_gnn::ops::{Activation, BatchGraph, Block};
 use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
@@ -69,6 +69,31 @@ fn residuals_and_normalisation_are_between_hidden_rows() {
 }
 
 #[test]
+fn feed_forward_parts_follow_layers_of_the_hidden_width() {
+    let mut draws = Draws(52);
+    let blocks = blocks(&mut draws);
+    let x = draws.matrix::<Plain>(blocks[0].num_src(), 5);
+    let config = NetworkConfig { feed_forward: Some(3), ..NetworkConfig::stack(SAGE, 5, 8, 4, 3) };
+    let model = config.init::<Plain>(6, &Default::default()).expect("a valid model");
+    let mut expected = x.clone();
+    for (number, (layer, block)) in model.layers.iter().zip(&blocks).enumerate() {
+        expected = sage(direct(&layer.conv)).forward(expected, block, Activation::Identity);
+        if number == 2 {
+            assert!(layer.feed_forward.is_empty(), "the last layer computes logits");
+            continue;
+        }
+        expected = relu(expected);
+        let part = layer.feed_forward[0].as_ref().expect("a part of a destination");
+        assert_eq!(part.hidden.weight.dims(), [8, 24]);
+        let inner = normalised(expected.clone()).matmul(part.hidden.weight.val()) + part.hidden.bias.val().unsqueeze();
+        expected = expected + gelu(inner).matmul(part.output.weight.val()) + part.output.bias.val().unsqueeze();
+    }
+    let input = ModelInput::new(x, blocks).expect("blocks that chain");
+    let found = model.forward(input, Mode::Eval).expect("a batch that fits");
+    assert_close(&values(found), &values(expected), 1e-9, "feed-forward parts");
+}
+
+#[test]
 fn a_flag_changes_only_what_it_names() {
     let plain = NetworkConfig::stack(SAGE, 5, 8, 3, 3);
     let of = |config: &NetworkConfig| config.init::<NdArray>(6, &Default::default()).expect("a valid model");
@@ -99,6 +124,9 @@ fn settings_without_effect_are_refused() {
         let graph_norm = NetworkConfig { graph_norm: true, ..config(2) };
         assert!(error(graph_norm.clone()).contains("graph norm is for models of whole graphs"));
         assert!(error(NetworkConfig { layer_norm: true, ..graph_norm }).contains("choose one of them"));
+        assert!(error(NetworkConfig { feed_forward: Some(2), ..config(1) }).contains("feed-forward parts follow"));
+        let none = NetworkConfig { feed_forward: Some(0), ..config(2) };
+        assert_eq!(none.validate(), Err(ModelError::Zero { setting: "feed_forward" }));
         for layer_norm in [false, true] {
             let norm = |layers| NetworkConfig { layer_norm, batch_norm: !layer_norm, ..config(layers) };
             assert!(error(norm(1)).contains("norm applies to the "), "{layer_norm}");

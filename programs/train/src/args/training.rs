@@ -255,6 +255,7 @@ impl TrainingArgs {
             ("--batch-norm", model.batch_norm, "has no layers"),
             ("--layer-norm", model.layer_norm, "has no layers"),
             ("--residual", model.residual, "has no layers"),
+            ("--feed-forward", model.feed_forward.is_some(), "has no layers"),
         ] {
             if is_given && self.conv.is_embedding() {
                 bail!(UsageError(format!("{flag} has no effect on --model embedding, which {why}: leave it out")));
@@ -306,6 +307,7 @@ impl TrainingArgs {
         settings.push(Setting::new("residual", own.residual, saved.residual));
         settings.push(Setting::new("layer_norm", own.layer_norm, saved.layer_norm));
         settings.push(Setting::new("batch_norm", own.batch_norm, saved.batch_norm));
+        settings.push(Setting::new("feed_forward", own.feed_forward.unwrap_or(0), saved.feed_forward.unwrap_or(0)));
         settings.push(Setting::new("readout", own.readout.unwrap_or_default(), saved.readout));
         let of_model = list_of(&saved.graph.node_embeddings(), saved.hidden_channels);
         settings.push(Setting::new("node_embeddings", list_of(&own.node_embeddings, saved.hidden_channels), of_model));

@@ -363,6 +363,7 @@ fn settings_of(conv: &ConvArgs<OnGraphs>, config: &GraphTrainingConfig, saved: &
     settings.push(Setting::new("layer_norm", config.layer_norm, saved.layer_norm));
     settings.push(Setting::new("graph_norm", config.graph_norm, saved.graph_norm));
     settings.push(Setting::new("virtual_node", config.virtual_node, saved.virtual_node));
+    settings.push(Setting::new("feed_forward", config.feed_forward.unwrap_or(0), saved.feed_forward.unwrap_or(0)));
     settings
 }
 
