@@ -5,16 +5,16 @@
 #
 #   scripts/accuracy.sh DATA_DIR [SET...]
 #
-# DATA_DIR holds the datasets in OGB's raw CSV layout (cora-gat uses cora), graph datasets in tu/, and kg-wn18rr as
-# triples. kg-wn18rr takes long, and runs only if it is named. Parts and results go to a temporary folder. EDGECUT_BIN
-# names a folder with the built programs; without it they are built first. SEEDS changes the seeds, RANKS the numbers of
-# ranks, and TRAIN_FLAGS adds flags of train (--device cuda).
+# DATA_DIR holds the datasets in OGB's raw CSV layout (cora-gat uses cora, hetero-dblp-hgt uses hetero-dblp), graph
+# datasets in tu/, and kg-wn18rr as triples. kg-wn18rr takes long, and runs only if it is named. Parts and results go to a
+# temporary folder. EDGECUT_BIN names a folder with the built programs; without it they are built first. SEEDS changes
+# the seeds, RANKS the numbers of ranks, and TRAIN_FLAGS adds flags of train (--device cuda).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 data=$(cd "$1" && pwd)
 shift
-sets=${*:-cora cora-gat amazon-photo citation-dblp tolokers hetero-dblp rdf-aifb MUTAG IMDB-BINARY}
+sets=${*:-cora cora-gat amazon-photo citation-dblp tolokers hetero-dblp hetero-dblp-hgt rdf-aifb MUTAG IMDB-BINARY}
 if [ -z "${EDGECUT_BIN:-}" ]; then
     (cd "$here" && cargo build --release --workspace --bin partition-graph --bin train)
     EDGECUT_BIN=${CARGO_TARGET_DIR:-$here/target}/release
@@ -24,9 +24,10 @@ trap 'rm -rf "$work"' EXIT
 
 # Seeds per step over all ranks, so that two ranks take the same steps as one, on half the seeds each.
 declare -A task=([kg-wn18rr]=link [MUTAG]=graph [IMDB-BINARY]=graph)
-declare -A batch=([amazon-photo]=512 [citation-dblp]=512 [hetero-dblp]=128)
+declare -A batch=([amazon-photo]=512 [citation-dblp]=512 [hetero-dblp]=128 [hetero-dblp-hgt]=128)
 declare -A splits=([cora]=public [cora-gat]=public [amazon-photo]=random-60-20-20 [citation-dblp]=random-60-20-20
-    [tolokers]="official-0 official-1 official-2" [hetero-dblp]=random-24-6-70 [rdf-aifb]=rgcn)
+    [tolokers]="official-0 official-1 official-2" [hetero-dblp]=random-24-6-70
+    [hetero-dblp-hgt]=random-24-6-70 [rdf-aifb]=rgcn)
 declare -A seeds=([tolokers]=0)
 declare -A partition_flags=([rdf-aifb]=--add-reverse-edges [kg-wn18rr]=--add-reverse-edges)
 declare -A flags=(
@@ -42,6 +43,9 @@ declare -A flags=(
             --eval-num-neighbors=-1,-1,-1 --num-epochs 40 --eval-every 2 --lr 0.005 --dropout 0.2 --metric roc-auc"
     [hetero-dblp]="--model sage --residual --layer-norm --hidden-channels 64 --num-neighbors=-1,-1 --num-epochs 30
             --lr 0.003 --weight-decay 0.0001 --dropout 0.5 --input-dropout 0.7"
+    [hetero-dblp-hgt]="--model hgt --heads 4 --residual --layer-norm --hidden-channels 64
+            --num-neighbors=appears_in=0,0;has_term=0,0;-1,-1 --num-epochs 40 --lr 0.005 --lr-schedule cosine
+            --label-smoothing 0.1 --weight-decay 0.001 --dropout 0.5 --input-dropout 0.8 --attention-dropout 0.2"
     [rdf-aifb]="--model rgcn --hidden-channels 64 --num-neighbors=-1,-1 --num-epochs 30 --lr 0.01
             --weight-decay 0.0005 --dropout 0.5"
     [kg-wn18rr]="--model embedding --decoder complex --hidden-channels 400 --loss softmax --num-negatives 1000
@@ -80,6 +84,9 @@ printf '%-15s %5s  %-20s %s\n' set ranks "test, %" "seconds per run"
 # Unquoted: flags, splits and seeds are several words.
 # shellcheck disable=SC2086
 for set in $sets; do
+    # The dataset of a set that is named by its model too.
+    dataset=${set%-gat}
+    dataset=${dataset%-hgt}
     for ranks in ${RANKS:-1 2}; do
         if [ "${task[$set]:-}" = graph ]; then
             cross_validate "$set" "$ranks"
@@ -87,7 +94,7 @@ for set in $sets; do
         fi
         parts=$work/$set/$ranks-parts
         for split in ${splits[$set]:-all}; do
-            quietly "$EDGECUT_BIN/partition-graph" --dataset "$set" --dataset-dir "$data/${set%-gat}" \
+            quietly "$EDGECUT_BIN/partition-graph" --dataset "$set" --dataset-dir "$data/$dataset" \
                 --output-dir "$parts/$split" --num-partitions "$ranks" \
                 ${splits[$set]:+--split "$split"} ${partition_flags[$set]:-} >"$work/report"
         done
