@@ -6,8 +6,10 @@ use crate::timeouts::{CONNECT_TIMEOUT, FIRST_PAUSE, LONGEST_PAUSE, REQUEST_TIMEO
 use crate::{StoreError, StoreUrl};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::HttpError;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
-use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
+use object_store::{BackoffConfig, ClientConfigKey, Error, ObjectStore, RetryConfig};
+use std::error::Error as _;
 use std::sync::Arc;
 
 /// The variables that name a server other than the provider's.
@@ -31,7 +33,7 @@ pub(crate) fn connect(url: &StoreUrl) -> Result<Arc<dyn ObjectStore>, StoreError
     let backoff = BackoffConfig { init_backoff: FIRST_PAUSE, max_backoff: LONGEST_PAUSE, base: 2.0 };
     let retry = RetryConfig { backoff, max_retries: MAX_RETRIES, retry_timeout: RETRY_TIMEOUT };
     let bucket = &url.bucket;
-    let connected: Result<Arc<dyn ObjectStore>, object_store::Error> = match url.scheme {
+    let connected: Result<Arc<dyn ObjectStore>, Error> = match url.scheme {
         Scheme::S3 => {
             let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
             for (key, value) in options {
@@ -55,4 +57,13 @@ pub(crate) fn connect(url: &StoreUrl) -> Result<Arc<dyn ObjectStore>, StoreError
         }
     };
     connected.map_err(|error| StoreError::request("connect to", url, &error))
+}
+
+/// Returns true if an answer has begun and was not complete. The client sends requests without an answer again, and continues the
+/// content of objects, but not a listing.
+pub(crate) fn is_cut(error: &Error) -> bool {
+    // Below the error of the store is the error of the listing, and below that the cause. In between are the retries of a request
+    // without an answer.
+    let cause = error.source().and_then(|listing| listing.source());
+    cause.is_some_and(|cause| cause.is::<HttpError>())
 }

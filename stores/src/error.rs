@@ -22,6 +22,9 @@ const SECRETS: [&str; 8] = [
 /// An error of an object store, or of the local copy of what it holds.
 #[derive(Debug, Error)]
 pub enum StoreError {
+    /// A URL in a build without the clients of object stores.
+    #[error("this build has no object stores: build it with the feature `stores`, or give a local path")]
+    NoClients,
     /// A text that is no URL of an object store.
     #[error("{url}: {why}")]
     Url {

@@ -1,15 +1,14 @@
 //! The state of a folder or an object, and its download.
 
+use crate::client::is_cut;
 use crate::limits::{MAX_RETRIES, RANGE_BYTES, REQUESTS};
 use crate::progress::Progress;
 use crate::timeouts::{FIRST_PAUSE, LONGEST_PAUSE, RETRY_TIMEOUT};
 use crate::{StoreError, StoreUrl};
 use futures::stream::{StreamExt, TryStreamExt, iter};
-use object_store::client::HttpError;
 use object_store::path::Path as Key;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -170,15 +169,6 @@ async fn list(store: &dyn ObjectStore, url: &StoreUrl) -> Result<Vec<ObjectMeta>
     }
 }
 
-/// Returns true if an answer has begun and was not complete. The client sends requests without an answer again, and continues the
-/// content of objects, but not a listing.
-fn is_cut(error: &object_store::Error) -> bool {
-    // Below the error of the store is the error of the listing, and below that the cause. In between are the retries of a request
-    // without an answer.
-    let cause = error.source().and_then(|listing| listing.source());
-    cause.is_some_and(|cause| cause.is::<HttpError>())
-}
-
 /// A download of objects to a folder.
 pub(crate) struct Download<'a> {
     pub(crate) store: &'a dyn ObjectStore,
@@ -254,7 +244,7 @@ impl Download<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "clouds"))]
 mod tests {
     use super::*;
 

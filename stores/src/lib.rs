@@ -13,42 +13,24 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-#[cfg(not(feature = "clouds"))]
-mod absent;
-#[cfg(feature = "clouds")]
 mod cache;
 mod cache_folder;
-#[cfg(feature = "clouds")]
+#[cfg_attr(not(feature = "clouds"), path = "absent.rs")]
 mod client;
-#[cfg(feature = "clouds")]
 mod error;
-#[cfg(feature = "clouds")]
 mod fetch;
-#[cfg(feature = "clouds")]
 mod files;
-#[cfg(feature = "clouds")]
 mod limits;
-#[cfg(feature = "clouds")]
 mod progress;
-#[cfg(feature = "clouds")]
 mod store_url;
-#[cfg(feature = "clouds")]
 mod stores;
 #[cfg(all(test, feature = "clouds"))]
 mod tests;
-#[cfg(feature = "clouds")]
 mod timeouts;
-#[cfg(feature = "clouds")]
 mod upload;
 
-#[cfg(not(feature = "clouds"))]
-pub use absent::{CopiesInUse, OutputRole, Snapshot, StoreError, StoreUrl, Stores};
 pub use cache_folder::default_cache_folder;
-#[cfg(feature = "clouds")]
 pub use error::StoreError;
-#[cfg(feature = "clouds")]
 pub use fetch::Snapshot;
-#[cfg(feature = "clouds")]
 pub use store_url::StoreUrl;
-#[cfg(feature = "clouds")]
 pub use stores::{CopiesInUse, OutputRole, Stores};

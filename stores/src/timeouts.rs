@@ -6,7 +6,9 @@ use std::time::Duration;
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The time in which a request and its answer must be complete.
+#[cfg(feature = "clouds")]
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+#[cfg(feature = "clouds")]
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pauses before a request is sent again.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
