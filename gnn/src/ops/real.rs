@@ -44,35 +44,44 @@ pub(super) trait Real:
     }
 }
 
-impl Real for f32 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
-    const NEG_INFINITY: Self = f32::NEG_INFINITY;
-    fn from_f32(value: f32) -> Self {
-        value
-    }
-    fn reciprocal(count: u32) -> Self {
-        1.0 / count as f32
-    }
-    fn exp(self) -> Self {
-        f32::exp(self)
-    }
-    fn ln(self) -> Self {
-        f32::ln(self)
-    }
-    fn from_f64(value: f64) -> Self {
-        value as f32
-    }
-    fn sqrt(self) -> Self {
-        f32::sqrt(self)
-    }
-    fn recip(self) -> Self {
-        f32::recip(self)
-    }
-    #[inline(always)]
-    fn is_nan(self) -> bool {
-        f32::is_nan(self)
-    }
+/// Implements [`Real`] for a type by the type's own functions of these names, and by `$own`.
+macro_rules! real {
+    ($float:ident { $($own:tt)* }) => {
+        impl Real for $float {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const NEG_INFINITY: Self = $float::NEG_INFINITY;
+            fn from_f32(value: f32) -> Self {
+                value as $float
+            }
+            fn reciprocal(count: u32) -> Self {
+                1.0 / count as $float
+            }
+            fn exp(self) -> Self {
+                $float::exp(self)
+            }
+            fn ln(self) -> Self {
+                $float::ln(self)
+            }
+            fn from_f64(value: f64) -> Self {
+                value as $float
+            }
+            fn sqrt(self) -> Self {
+                $float::sqrt(self)
+            }
+            fn recip(self) -> Self {
+                $float::recip(self)
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                $float::is_nan(self)
+            }
+            $($own)*
+        }
+    };
+}
+
+real!(f32 {
     fn rounded_to_bf16(self) -> Self {
         bf16::from_f32(self).to_f32()
     }
@@ -83,38 +92,10 @@ impl Real for f32 {
         }
         Box::new(Plain::rounded(right))
     }
-}
+});
 
-impl Real for f64 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
-    const NEG_INFINITY: Self = f64::NEG_INFINITY;
-    fn from_f32(value: f32) -> Self {
-        f64::from(value)
-    }
-    fn reciprocal(count: u32) -> Self {
-        1.0 / f64::from(count)
-    }
-    fn exp(self) -> Self {
-        f64::exp(self)
-    }
-    fn ln(self) -> Self {
-        f64::ln(self)
-    }
-    fn from_f64(value: f64) -> Self {
-        value
-    }
-    fn sqrt(self) -> Self {
-        f64::sqrt(self)
-    }
-    fn recip(self) -> Self {
-        f64::recip(self)
-    }
-    #[inline(always)]
-    fn is_nan(self) -> bool {
-        f64::is_nan(self)
-    }
+real!(f64 {
     fn rounded_to_bf16(self) -> Self {
         bf16::from_f64(self).to_f64()
     }
-}
+});
