@@ -17,35 +17,27 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListMetric {
-    measure: Measure,
+    /// The position in [`MEASURES`].
+    measure: usize,
     depth: u32,
 }
 
 /// A value of [`RankingMetrics`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Measure {
-    Recall,
-    Ndcg,
-    Map,
-    HitRate,
-    Coverage,
+struct Measure {
+    name: &'static str,
+    /// The name for people.
+    label: &'static str,
+    reads_order: bool,
+    of: fn(&RankingMetrics) -> f64,
 }
 
-impl Measure {
-    /// The measures with their names, and their names for people.
-    const ALL: [(Self, &'static str, &'static str); 5] = [
-        (Self::Recall, "recall", "recall"),
-        (Self::Ndcg, "ndcg", "NDCG"),
-        (Self::Map, "map", "MAP"),
-        (Self::HitRate, "hit-rate", "hit rate"),
-        (Self::Coverage, "coverage", "coverage"),
-    ];
-
-    fn names(self) -> (&'static str, &'static str) {
-        let found = Self::ALL.iter().find(|(measure, _, _)| *measure == self);
-        found.map_or(("", ""), |&(_, name, label)| (name, label))
-    }
-}
+static MEASURES: [Measure; 5] = [
+    Measure { name: "recall", label: "recall", reads_order: false, of: |metrics| metrics.recall },
+    Measure { name: "ndcg", label: "NDCG", reads_order: true, of: |metrics| metrics.ndcg },
+    Measure { name: "map", label: "MAP", reads_order: true, of: |metrics| metrics.map },
+    Measure { name: "hit-rate", label: "hit rate", reads_order: false, of: |metrics| metrics.hit_rate },
+    Measure { name: "coverage", label: "coverage", reads_order: false, of: |metrics| metrics.coverage },
+];
 
 impl ListMetric {
     /// Returns the number of destinations of a list.
@@ -55,29 +47,23 @@ impl ListMetric {
 
     /// Returns the name for people, as it stands within a sentence.
     pub fn label(self) -> String {
-        format!("{}@{}", self.measure.names().1, self.depth)
+        format!("{}@{}", MEASURES[self.measure].label, self.depth)
     }
 
     /// Returns true if the value depends on the order of the destinations within a list.
     pub(super) fn reads_order(self) -> bool {
-        matches!(self.measure, Measure::Ndcg | Measure::Map)
+        MEASURES[self.measure].reads_order
     }
 
     /// Returns the value of lists of this depth.
     pub(super) fn of(self, metrics: &RankingMetrics) -> f64 {
-        match self.measure {
-            Measure::Recall => metrics.recall,
-            Measure::Ndcg => metrics.ndcg,
-            Measure::Map => metrics.map,
-            Measure::HitRate => metrics.hit_rate,
-            Measure::Coverage => metrics.coverage,
-        }
+        (MEASURES[self.measure].of)(metrics)
     }
 }
 
 impl fmt::Display for ListMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.measure.names().0, self.depth)
+        write!(f, "{}@{}", MEASURES[self.measure].name, self.depth)
     }
 }
 
@@ -86,11 +72,11 @@ impl FromStr for ListMetric {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, depth) = text.split_once('@').unwrap_or((text, ""));
-        match (Measure::ALL.iter().find(|(_, known, _)| *known == name), depth.parse()) {
-            (Some(&(measure, _, _)), Ok(depth @ 1..)) => Ok(Self { measure, depth }),
+        match (MEASURES.iter().position(|known| known.name == name), depth.parse()) {
+            (Some(measure), Ok(depth @ 1..)) => Ok(Self { measure, depth }),
             (Some(_), _) => Err(format!("{text:?} has no number of destinations above 0: write {name}@20")),
             (None, _) => {
-                let hint = suggestion(name, Measure::ALL.map(|(_, known, _)| known));
+                let hint = suggestion(name, MEASURES.iter().map(|known| known.name));
                 Err(format!("{text:?} is not a metric of lists{hint}"))
             }
         }

@@ -17,19 +17,10 @@ pub struct LinkScores {
     pub left_out: u64,
     /// The mean reciprocal rank.
     pub mrr: Option<f64>,
-    /// The fraction of edges ranked first. These fractions are `None` if edges are ranked against so few negatives that
-    /// all of them would count.
-    #[serde(rename = "hits@1")]
-    pub hits_at_1: Option<f64>,
-    /// The fraction of edges ranked among the first three.
-    #[serde(rename = "hits@3")]
-    pub hits_at_3: Option<f64>,
-    /// The fraction of edges ranked among the first ten.
-    #[serde(rename = "hits@10")]
-    pub hits_at_10: Option<f64>,
-    /// The fractions of edges ranked among the first K, for each other K that the metrics name.
+    /// The fraction of edges ranked among the first K, for K of 1, 3 and 10 and each other K that the metrics name. A fraction is
+    /// `None` if edges are ranked against so few negatives that all of them would count.
     #[serde(flatten, serialize_with = "hits_as_text", deserialize_with = "hits_of_text")]
-    pub hits_at: BTreeMap<u32, f64>,
+    pub hits: BTreeMap<u32, Option<f64>>,
     /// The area under the ROC curve. It is computed only with shared negatives or as the metric that selects the best
     /// epoch, because it needs all scores, while the other metrics need only sums.
     pub roc_auc: Option<f64>,
@@ -49,16 +40,7 @@ pub struct LinkScores {
 
 impl LinkScores {
     pub(super) fn new(ranks: &RankingMetrics) -> Self {
-        let [one, three, ten] = ranks.hits().map_or([None; 3], |hits| hits.map(Some));
-        Self {
-            edges: ranks.count(),
-            mrr: ranks.mrr(),
-            hits_at_1: one,
-            hits_at_3: three,
-            hits_at_10: ten,
-            hits_at: ranks.hits_at().into_iter().collect(),
-            ..Self::default()
-        }
+        Self { edges: ranks.count(), mrr: ranks.mrr(), hits: ranks.hits(), ..Self::default() }
     }
 
     /// Returns the mean of the scores of several kinds of edges, weighted by their numbers.
@@ -69,11 +51,9 @@ impl LinkScores {
             let sum: Option<f64> = with_edges.map(|kind| Some(metric(kind)? * kind.edges as f64)).sum();
             sum.filter(|_| edges > 0).map(|sum| sum / edges as f64)
         };
-        let mut hits_at = BTreeMap::new();
-        for &depth in kinds.iter().flat_map(|kind| kind.hits_at.keys()) {
-            if let Some(share) = mean(&|kind| kind.hits_at.get(&depth).copied()) {
-                hits_at.insert(depth, share);
-            }
+        let mut hits = BTreeMap::new();
+        for &depth in kinds.iter().flat_map(|kind| kind.hits.keys()) {
+            hits.insert(depth, mean(&|kind| kind.get(LinkMetric::HitsAt(depth))));
         }
         let mut histogram = ScoreHistogram::default();
         kinds.iter().filter_map(|kind| kind.histogram.as_ref()).for_each(|of_kind| histogram.merge(of_kind));
@@ -81,10 +61,7 @@ impl LinkScores {
             edges,
             left_out: kinds.iter().map(|kind| kind.left_out).sum(),
             mrr: mean(&|kind| kind.mrr),
-            hits_at_1: mean(&|kind| kind.hits_at_1),
-            hits_at_3: mean(&|kind| kind.hits_at_3),
-            hits_at_10: mean(&|kind| kind.hits_at_10),
-            hits_at,
+            hits,
             roc_auc: mean(&|kind| kind.roc_auc),
             average_precision: mean(&|kind| kind.average_precision),
             lists: None,
@@ -96,24 +73,18 @@ impl LinkScores {
 
     /// Returns the scores without the fractions of hits that are 1 for every model, if no edge has more than this number of
     /// negatives.
-    pub(super) fn without_certain_hits(self, most_negatives: u64) -> Self {
-        let kept = |share: Option<f64>, depth: u64| share.filter(|_| depth <= most_negatives);
-        Self {
-            hits_at_1: kept(self.hits_at_1, 1),
-            hits_at_3: kept(self.hits_at_3, 3),
-            hits_at_10: kept(self.hits_at_10, 10),
-            ..self
+    pub(super) fn without_certain_hits(mut self, most_negatives: u64) -> Self {
+        for (&depth, share) in &mut self.hits {
+            *share = share.filter(|_| u64::from(depth) <= most_negatives);
         }
+        self
     }
 
     /// Returns the value of one metric.
     pub fn get(&self, metric: LinkMetric) -> Option<f64> {
         match metric {
             LinkMetric::Mrr => self.mrr,
-            LinkMetric::HitsAt(1) => self.hits_at_1,
-            LinkMetric::HitsAt(3) => self.hits_at_3,
-            LinkMetric::HitsAt(10) => self.hits_at_10,
-            LinkMetric::HitsAt(depth) => self.hits_at.get(&depth).copied(),
+            LinkMetric::HitsAt(depth) => self.hits.get(&depth).copied().flatten(),
             LinkMetric::RocAuc => self.roc_auc,
             LinkMetric::AveragePrecision => self.average_precision,
             LinkMetric::OfLists(metric) => self.lists.as_ref()?.metrics.get(&metric.to_string()).copied(),
@@ -122,16 +93,16 @@ impl LinkScores {
 }
 
 /// Serialises each share of hits under its name, such as `hits@50`.
-fn hits_as_text<S: Serializer>(hits: &BTreeMap<u32, f64>, serializer: S) -> Result<S::Ok, S::Error> {
+fn hits_as_text<S: Serializer>(hits: &BTreeMap<u32, Option<f64>>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(hits.iter().map(|(depth, share)| (format!("hits@{depth}"), share)))
 }
 
-/// Reads the shares of hits at depths that have no field of their own.
-fn hits_of_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u32, f64>, D::Error> {
+/// Reads the shares of hits from their names.
+fn hits_of_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u32, Option<f64>>, D::Error> {
     let fields = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
     let hits = |(name, share): (&String, &serde_json::Value)| {
         let depth: u32 = name.strip_prefix("hits@")?.parse().ok()?;
-        Some((depth, share.as_f64()?))
+        Some((depth, share.as_f64()))
     };
     Ok(fields.iter().filter_map(hits).collect())
 }

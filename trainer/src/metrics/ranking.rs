@@ -1,9 +1,10 @@
 //! Ranking metrics of link prediction.
 
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
+use std::collections::BTreeMap;
 
-/// The values of k of the metric hits@k.
-const DEPTHS: [f64; 3] = [1.0, 3.0, 10.0];
+/// The depths at which hits are always counted.
+const DEPTHS: [u32; 3] = [1, 3, 10];
 
 /// Returns the rank of a positive edge with score `score` among negative edges with scores `others`, from 1.
 ///
@@ -22,28 +23,26 @@ pub fn realistic_rank(score: f32, others: &[f32]) -> f64 {
 }
 
 /// The sums of ranking metrics over positive edges.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RankingMetrics {
     reciprocals: f64,
-    /// The numbers of edges with a rank of at most 1, 3 and 10.
-    hits: [f64; 3],
-    /// Other depths, and the numbers of edges with a rank of at most each depth.
-    others: Vec<(u32, f64)>,
     count: f64,
+    /// By depth, the number of edges with at most this rank.
+    hits: BTreeMap<u32, f64>,
 }
 
 impl RankingMetrics {
-    /// Makes sums that also count the edges among the first K, for other depths K.
+    /// Makes sums that count the edges among the first 1, 3 and 10, and among the first K for other depths K.
     ///
     /// ```
     /// use edgecut_trainer::metrics::RankingMetrics;
     /// let mut metrics = RankingMetrics::with_depths(&[50, 3, 11]);
     /// metrics.add(12.0);
-    /// assert_eq!((metrics.hits(), metrics.hits_at()), (Some([0.0; 3]), vec![(50, 1.0), (11, 0.0)]));
+    /// assert_eq!([3, 11, 50].map(|depth| metrics.hits()[&depth]), [Some(0.0), Some(0.0), Some(1.0)]);
     /// ```
     pub fn with_depths(depths: &[u32]) -> Self {
-        let others = depths.iter().filter(|&&depth| !DEPTHS.contains(&f64::from(depth)));
-        Self { others: others.map(|&depth| (depth, 0.0)).collect(), ..Self::default() }
+        let hits = DEPTHS.iter().chain(depths).map(|&depth| (depth, 0.0)).collect();
+        Self { reciprocals: 0.0, count: 0.0, hits }
     }
 
     /// Adds the rank of an edge, from 1. For hits a half rank counts as the next whole rank.
@@ -59,13 +58,10 @@ impl RankingMetrics {
     /// Adds an edge with its rank, and the rank that counts for hits.
     fn add_ranks(&mut self, rank: f64, rank_of_hits: f64) {
         self.reciprocals += 1.0 / rank;
-        for (hits, depth) in self.hits.iter_mut().zip(DEPTHS) {
-            *hits += f64::from(u8::from(rank_of_hits <= depth));
-        }
-        for (depth, hits) in &mut self.others {
+        self.count += 1.0;
+        for (depth, hits) in &mut self.hits {
             *hits += f64::from(u8::from(rank_of_hits <= f64::from(*depth)));
         }
-        self.count += 1.0;
     }
 
     /// Adds the sums of all other processes. Every process must call this.
@@ -73,16 +69,12 @@ impl RankingMetrics {
     /// # Errors
     /// [`ClusterError`] if the collective fails.
     pub fn all_reduce(&mut self, world: &mut ProcessGroup) -> Result<(), ClusterError> {
-        let [one, three, ten] = self.hits;
-        let mut sums = vec![self.reciprocals, one, three, ten, self.count];
-        sums.extend(self.others.iter().map(|(_, hits)| hits));
+        let mut sums = vec![self.reciprocals, self.count];
+        sums.extend(self.hits.values());
         world.all_reduce(&mut sums, ReduceOp::Sum)?;
-        for ((_, hits), sum) in self.others.iter_mut().zip(sums.split_off(5)) {
-            *hits = sum;
-        }
         self.reciprocals = sums[0];
-        self.hits.copy_from_slice(&sums[1..4]);
-        self.count = sums[4];
+        self.count = sums[1];
+        self.hits.values_mut().zip(&sums[2..]).for_each(|(hits, sum)| *hits = *sum);
         Ok(())
     }
 
@@ -96,16 +88,9 @@ impl RankingMetrics {
         self.share(self.reciprocals)
     }
 
-    /// Returns the shares of edges with a rank of at most 1, 3 and 10, or `None` without edges.
-    pub fn hits(&self) -> Option<[f64; 3]> {
-        let [one, three, ten] = self.hits.map(|hits| self.share(hits));
-        Some([one?, three?, ten?])
-    }
-
-    /// Returns the depths of [`RankingMetrics::with_depths`] except 1, 3 and 10, and the share of edges with a rank of at
-    /// most each depth; empty without edges.
-    pub fn hits_at(&self) -> Vec<(u32, f64)> {
-        self.others.iter().filter_map(|&(depth, hits)| Some((depth, self.share(hits)?))).collect()
+    /// Returns by depth the share of edges with at most this rank, or `None` without edges.
+    pub fn hits(&self) -> BTreeMap<u32, Option<f64>> {
+        self.hits.iter().map(|(&depth, &hits)| (depth, self.share(hits))).collect()
     }
 
     fn share(&self, sum: f64) -> Option<f64> {

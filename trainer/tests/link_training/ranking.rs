@@ -109,13 +109,12 @@ fn expected(
         let plain = PlainRanks { edge_type, edges, decoder: config.decoder, tensors: &tensors, rows };
         all.extend(plain.ranks(list, both));
     }
-    let share = |depth: f64| Some(all.iter().filter(|&&rank| rank <= depth).count() as f64 / all.len() as f64);
+    let share =
+        |depth: u32| Some(all.iter().filter(|&&rank| rank <= f64::from(depth)).count() as f64 / all.len() as f64);
     LinkScores {
         edges: (all.len() / if both { 2 } else { 1 }) as u64,
         mrr: Some(all.iter().map(|rank| 1.0 / rank).sum::<f64>() / all.len() as f64),
-        hits_at_1: share(1.0),
-        hits_at_3: share(3.0),
-        hits_at_10: share(10.0),
+        hits: [1, 3, 10].map(|depth| (depth, share(depth))).into(),
         ..LinkScores::default()
     }
 }
@@ -123,7 +122,7 @@ fn expected(
 /// Fails unless all measures are equal, up to what `swaps` of two neighbors in a ranking change.
 fn assert_close(found: &LinkScores, expected: &LinkScores, swaps: f64, what: &str) {
     assert_eq!((found.edges, found.roc_auc), (expected.edges, expected.roc_auc), "{what}");
-    let measures = |scores: &LinkScores| [scores.mrr, scores.hits_at_1, scores.hits_at_3, scores.hits_at_10];
+    let measures = |scores: &LinkScores| [scores.mrr, scores.hits[&1], scores.hits[&3], scores.hits[&10]];
     for (one, other) in measures(found).into_iter().zip(measures(expected)) {
         let (Some(one), Some(other)) = (one, other) else { panic!("{what}: {found:?}") };
         let tolerance = swaps / expected.edges as f64 + 1e-9;

@@ -438,13 +438,11 @@ fn gives_negatives(config: &LinkTrainingConfig, graph: &DistGraph) -> anyhow::Re
 fn words(scores: &LinkScores) -> String {
     let auc = scores.roc_auc.map(|auc| format!(", ROC AUC {auc:.4}")).unwrap_or_default();
     let precision = scores.average_precision.map(|share| format!(", average precision {share:.4}")).unwrap_or_default();
-    let hits: String = scores.hits_at.iter().map(|(depth, share)| format!(", @{depth} {share:.4}")).collect();
+    let hits: Vec<String> = scores.hits.iter().map(|(depth, share)| format!("@{depth} {}", number(*share))).collect();
     format!(
-        "MRR {}, hits@1 {}, @3 {}, @10 {}{hits}{auc}{precision} over {}{}{}",
+        "MRR {}, hits{}{auc}{precision} over {}{}{}",
         number(scores.mrr),
-        number(scores.hits_at_1),
-        number(scores.hits_at_3),
-        number(scores.hits_at_10),
+        hits.join(", "),
         counted(scores.edges, "edge", "edges"),
         left_out(scores.left_out),
         lists(scores)
