@@ -15,29 +15,19 @@ type Grad = Autodiff<Plain>;
 /// Compares the output and the gradient of the input of both implementations, for a random gradient of the output.
 fn compare(draws: &mut Draws, block: &Block, reduce: &Reduce, width: usize, with_self: bool) {
     let what = format!("{reduce:.20?} of {block:?}, width {width}, with_self {with_self}");
-    let data = draws.matrix::<Grad>(block.num_src(), width).into_data();
-    let input = || Tensor::<Grad, 2>::from_data(data.clone(), &Default::default()).require_grad();
-    let ours = input();
-    let theirs = input();
-    let (fused, naive) = if with_self {
-        let own = theirs.clone().slice([0..block.num_dst(), 0..width]);
-        let both = Tensor::cat(vec![gather_scatter(theirs.clone(), block, reduce), own], 1);
-        (aggregate_with_self(ours.clone(), block, reduce), both)
-    } else {
-        (aggregate(ours.clone(), block, reduce), gather_scatter(theirs.clone(), block, reduce))
-    };
-    assert_eq!(fused.dims(), naive.dims(), "{what}");
-    assert_close(&values(fused.clone()), &values(naive.clone()), 1e-12, &what);
-    if block.num_dst() == 0 {
-        return;
-    }
-    let upstream = draws.matrix::<Grad>(fused.dims()[0], fused.dims()[1]);
-    let fused_gradients = (fused * upstream.clone()).sum().backward();
-    let naive_gradients = (naive * upstream).sum().backward();
-    let fused_gradient = values(ours.grad(&fused_gradients).expect("a gradient"));
-    // Without edges the naive computation does not use the input, so its gradient is absent and ours is zero.
-    let naive_gradient = theirs.grad(&naive_gradients).map_or_else(|| vec![0.0; fused_gradient.len()], values);
-    assert_close(&fused_gradient, &naive_gradient, 1e-12, &what);
+    let x = draws.matrix(block.num_src(), width);
+    assert_same_gradients(
+        draws,
+        [x],
+        |[x]| if with_self { aggregate_with_self(x, block, reduce) } else { aggregate(x, block, reduce) },
+        |[x]| {
+            let own = x.clone().slice([0..block.num_dst(), 0..width]);
+            let sums = gather_scatter(x, block, reduce);
+            if with_self { Tensor::cat(vec![sums, own], 1) } else { sums }
+        },
+        1e-12,
+        &what,
+    );
 }
 
 proptest! {

@@ -12,8 +12,7 @@ use edgecut_gnn::ops::{
     gatv2_attention,
 };
 
-type Plain = NdArray<f64>;
-type Grad = Autodiff<Plain>;
+type Grad = Autodiff<NdArray<f64>>;
 
 pub(crate) const SLOPE: f64 = 0.25;
 
@@ -97,24 +96,9 @@ impl Case {
     }
 
     fn compare(&self, draws: &mut Draws) {
+        let inputs = self.inputs(draws);
         let what = format!("{self:?}");
-        let data = self.inputs::<Plain>(draws).map(Tensor::into_data);
-        let upstream = draws.matrix::<Grad>(self.block.num_dst(), self.heads * self.channels);
-        let run = |fused: bool| {
-            let inputs =
-                data.clone().map(|data| Tensor::<Grad, 2>::from_data(data, &Default::default()).require_grad());
-            let output = if fused { self.fused(inputs.clone()) } else { self.slow(inputs.clone()) };
-            let gradients = (output.clone() * upstream.clone()).sum().backward();
-            let of = |input: &Tensor<Grad, 2>| {
-                // Without entries the slow computation does not use the input, so its gradient is absent and ours is
-                // zero.
-                input.grad(&gradients).map_or_else(|| vec![0.0; input.dims().iter().product()], values)
-            };
-            [vec![values(output)], inputs.iter().map(of).collect()].concat()
-        };
-        for (fused, slow) in run(true).iter().zip(&run(false)) {
-            assert_close(fused, slow, 1e-11, &what);
-        }
+        assert_same_gradients(draws, inputs, |inputs| self.fused(inputs), |inputs| self.slow(inputs), 1e-11, &what);
     }
 }
 

@@ -65,25 +65,16 @@ fn pooling_equals_each_graph_by_itself() {
         let rows = offsets[offsets.len() - 1] as usize;
         for width in [1, 5, 64] {
             for pooling in POOLINGS {
-                let x = draws.matrix::<Grad>(rows, width);
-                let grad = draws.matrix::<Grad>(offsets.len() - 1, width);
-                let run = |fused: bool| {
-                    let x = x.clone().require_grad();
-                    let segments = Segments::new(offsets.clone()).expect("segments");
-                    let output = if fused {
-                        pool(x.clone(), &segments, &pooling.reduce())
-                    } else {
-                        slow_pool(x.clone(), &offsets, pooling)
-                    };
-                    if rows == 0 {
-                        return [values(output.inner()), Vec::new()];
-                    }
-                    let gradients = (output.clone() * grad.clone()).sum().backward();
-                    [values(output.inner()), values(x.grad(&gradients).expect("a gradient"))]
-                };
-                for (fused, slow) in run(true).iter().zip(&run(false)) {
-                    assert_close(fused, slow, 1e-12, &format!("{pooling} of {rows} rows in {}", offsets.len() - 1));
-                }
+                let x = draws.matrix(rows, width);
+                let segments = Segments::new(offsets.clone()).expect("segments");
+                assert_same_gradients(
+                    &mut draws,
+                    [x],
+                    |[x]| pool(x, &segments, &pooling.reduce()),
+                    |[x]| slow_pool(x, &offsets, pooling),
+                    1e-12,
+                    &format!("{pooling} of {rows} rows in {}", offsets.len() - 1),
+                );
             }
         }
     }
@@ -112,6 +103,10 @@ fn normalization(relu_dropout: Option<f64>) -> BatchNormalization {
     BatchNormalization { epsilon: 1e-5, activation: relu_dropout.map_or(Activation::Identity, activation) }
 }
 
+fn row(matrix: Tensor<Grad, 2>) -> Tensor<Grad, 1> {
+    matrix.squeeze_dim(0)
+}
+
 #[test]
 fn batch_normalisation_equals_the_steps_one_by_one() {
     let mut draws = Draws(32);
@@ -119,24 +114,15 @@ fn batch_normalisation_equals_the_steps_one_by_one() {
         for relu_dropout in [None, Some(0.0), Some(0.4)] {
             // Values far from zero, for which the one-pass formula of the variance would be wrong.
             let x = draws.matrix::<Grad>(rows, channels) + 100.0;
-            let [gamma, beta] = [0, 1].map(|_| draws.matrix::<Grad>(1, channels).reshape([channels]));
-            let grad = draws.matrix::<Grad>(rows, channels);
-            let run = |fused: bool| {
-                let x = x.clone().require_grad();
-                let [gamma, beta] = [&gamma, &beta].map(|tensor| tensor.clone().require_grad());
-                let output = if fused {
-                    batch_norm(x.clone(), gamma.clone(), beta.clone(), normalization(relu_dropout)).0
-                } else {
-                    slow_batch_norm(x.clone(), gamma.clone(), beta.clone(), relu_dropout)
-                };
-                let gradients = (output.clone() * grad.clone()).sum().backward();
-                let of = |tensor: &Tensor<Grad, 1>| values(tensor.grad(&gradients).expect("a gradient"));
-                let of_x = values(x.grad(&gradients).expect("a gradient"));
-                [values(output.inner()), of_x, of(&gamma), of(&beta)]
-            };
-            for (fused, slow) in run(true).iter().zip(&run(false)) {
-                assert_close(fused, slow, 1e-8, &format!("{rows} x {channels}, {relu_dropout:?}"));
-            }
+            let [gamma, beta] = [0, 1].map(|_| draws.matrix(1, channels));
+            assert_same_gradients(
+                &mut draws,
+                [x, gamma, beta],
+                |[x, gamma, beta]| batch_norm(x, row(gamma), row(beta), normalization(relu_dropout)).0,
+                |[x, gamma, beta]| slow_batch_norm(x, row(gamma), row(beta), relu_dropout),
+                1e-8,
+                &format!("{rows} x {channels}, {relu_dropout:?}"),
+            );
         }
     }
 }

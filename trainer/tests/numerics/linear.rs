@@ -43,19 +43,15 @@ fn a_relu_of_its_own_equals_the_steps_one_by_one() {
     let mut draws = Draws(12);
     for (rows, columns) in [(1, 1), (7, 5), (400, 100)] {
         for probability in [0.0, 0.4] {
-            let x = draws.matrix::<Grad>(rows, columns);
-            let grad = draws.matrix::<Grad>(rows, columns);
-            let run = |fused: bool| {
-                let x = x.clone().require_grad();
-                let output = if fused {
-                    activation(Some(probability)).apply(x.clone())
-                } else {
-                    dropout(relu(x.clone()), probability, key())
-                };
-                let gradients = (output.clone() * grad.clone()).sum().backward();
-                [values(output.inner()), values(x.grad(&gradients).expect("a gradient"))]
-            };
-            assert_eq!(run(true), run(false), "{rows} x {columns}, {probability}");
+            let x = draws.matrix(rows, columns);
+            assert_same_gradients(
+                &mut draws,
+                [x],
+                |[x]| activation(Some(probability)).apply(x),
+                |[x]| dropout(relu(x), probability, key()),
+                0.0,
+                &format!("{rows} x {columns}, {probability}"),
+            );
         }
     }
 }
@@ -66,29 +62,26 @@ fn forward_and_gradients_equal_the_steps_one_by_one() {
     // Numbers of rows around the size of a chunk, and widths that are not multiples of a vector.
     for (rows, fan_in, fan_out) in [(1, 1, 1), (3, 7, 5), (255, 4, 3), (256, 20, 33), (257, 33, 20), (1100, 9, 47)] {
         for relu_dropout in [None, Some(0.0), Some(0.4)] {
-            for with_bias in [true, false] {
-                let x = draws.matrix::<Grad>(rows, fan_in);
-                let weight = draws.matrix::<Grad>(fan_in, fan_out);
-                let bias = with_bias.then(|| draws.matrix::<Grad>(1, fan_out).reshape([fan_out]));
-                let grad = draws.matrix::<Grad>(rows, fan_out);
-                let run = |fused: bool| {
-                    let x = x.clone().require_grad();
-                    let weight = weight.clone().require_grad();
-                    let bias = bias.clone().map(Tensor::require_grad);
-                    let output = if fused {
-                        linear(x.clone(), weight.clone(), bias.clone(), activation(relu_dropout))
-                    } else {
-                        slow(x.clone(), weight.clone(), bias.clone(), relu_dropout)
-                    };
-                    let gradients = (output.clone() * grad.clone()).sum().backward();
-                    let of = |tensor: &Tensor<Grad, 2>| values(tensor.grad(&gradients).expect("a gradient"));
-                    let bias = bias.map(|bias| bias.grad(&gradients).expect("a gradient").unsqueeze::<2>());
-                    [values(output.inner()), of(&x), of(&weight), bias.map(values).unwrap_or_default()]
-                };
-                for (fused, slow) in run(true).iter().zip(&run(false)) {
-                    assert_close(fused, slow, 1e-9, &format!("{rows} x {fan_in} x {fan_out}, {relu_dropout:?}"));
-                }
-            }
+            let what = format!("{rows} x {fan_in} x {fan_out}, {relu_dropout:?}");
+            let x = draws.matrix(rows, fan_in);
+            let weight = draws.matrix(fan_in, fan_out);
+            let bias = draws.matrix(1, fan_out);
+            assert_same_gradients(
+                &mut draws,
+                [x.clone(), weight.clone()],
+                |[x, weight]| linear(x, weight, None, activation(relu_dropout)),
+                |[x, weight]| slow(x, weight, None, relu_dropout),
+                1e-9,
+                &what,
+            );
+            assert_same_gradients(
+                &mut draws,
+                [x, weight, bias],
+                |[x, weight, bias]| linear(x, weight, Some(bias.reshape([fan_out])), activation(relu_dropout)),
+                |[x, weight, bias]| slow(x, weight, Some(bias.reshape([fan_out])), relu_dropout),
+                1e-9,
+                &what,
+            );
         }
     }
 }

@@ -212,6 +212,37 @@ pub(crate) fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64, wha
     }
 }
 
+type Matrix = Tensor<Autodiff<NdArray<f64>>, 2>;
+
+/// Compares the outputs of two computations, and the gradients of their inputs, for a drawn gradient of the output. An input that
+/// the slow one does not use has zeros as its gradient.
+pub(crate) fn assert_same_gradients<const N: usize>(
+    draws: &mut Draws,
+    inputs: [Matrix; N],
+    fused: impl Fn([Matrix; N]) -> Matrix,
+    slow: impl Fn([Matrix; N]) -> Matrix,
+    tolerance: f64,
+    what: &str,
+) {
+    let [of_fused, of_slow] = [0, 1].map(|_| inputs.clone().map(Tensor::require_grad));
+    let fused = fused(of_fused.clone());
+    let slow = slow(of_slow.clone());
+    assert_eq!(fused.dims(), slow.dims(), "{what}");
+    assert_close(&values(fused.clone()), &values(slow.clone()), tolerance, what);
+    let [rows, columns] = fused.dims();
+    if rows == 0 || inputs[0].dims()[0] == 0 {
+        return;
+    }
+    let upstream: Matrix = draws.matrix(rows, columns);
+    let fused = (fused * upstream.clone()).sum().backward();
+    let slow = (slow * upstream).sum().backward();
+    for (number, (of_fused, of_slow)) in of_fused.iter().zip(&of_slow).enumerate() {
+        let found = values(of_fused.grad(&fused).expect("a gradient"));
+        let expected = of_slow.grad(&slow).map_or_else(|| vec![0.0; found.len()], values);
+        assert_close(&found, &expected, tolerance, &format!("gradient of input {number}, {what}"));
+    }
+}
+
 /// The gradients of all backends with gradients.
 pub(crate) type Gradients = <Autodiff<NdArray<f64>> as AutodiffBackend>::Gradients;
 
