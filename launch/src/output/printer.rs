@@ -8,14 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 /// The number of ranks' lines that may wait to be printed. Beyond it the nodes wait, and then the ranks.
 const MAX_WAITING: usize = 1024;
 
-/// Work for the printing thread.
-enum Job {
-    Begin { restarts: u32, labels: Vec<String>, done: mpsc::Sender<anyhow::Result<()>> },
-    Line { rank: usize, stream: Stream, text: String },
-    Note(String),
-    Failure { rank: usize, what: String },
-    Flush(mpsc::Sender<()>),
-}
+/// Work for the printing thread. Its errors are errors of writing.
+type Job = Box<dyn FnOnce(&mut Screen) -> anyhow::Result<()> + Send>;
 
 /// A handle to the printing thread.
 #[derive(Clone)]
@@ -28,41 +22,19 @@ pub(crate) struct Printer {
 impl Printer {
     /// Starts a thread that prints to `screen`. It passes the errors of writing to `on_error`.
     pub(crate) fn start(mut screen: Screen, on_error: impl Fn(anyhow::Error) + Send + 'static) -> Self {
-        let (jobs, receiver) = mpsc::channel();
-        let waiting: Arc<(Mutex<usize>, Condvar)> = Arc::default();
-        let printed = waiting.clone();
+        let (jobs, receiver) = mpsc::channel::<Job>();
         std::thread::spawn(move || {
             for job in receiver {
-                let written = match job {
-                    Job::Begin { restarts, labels, done } => {
-                        let _ = done.send(screen.begin(restarts, labels));
-                        Ok(())
-                    }
-                    Job::Line { rank, stream, text } => {
-                        let written = screen.line(rank, stream, &text);
-                        *printed.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-                        printed.1.notify_one();
-                        written
-                    }
-                    Job::Note(text) => {
-                        screen.note(&text);
-                        Ok(())
-                    }
-                    Job::Failure { rank, what } => {
-                        screen.failure(rank, &what);
-                        Ok(())
-                    }
-                    Job::Flush(done) => {
-                        let _ = done.send(());
-                        Ok(())
-                    }
-                };
-                if let Err(error) = written {
+                if let Err(error) = job(&mut screen) {
                     on_error(error);
                 }
             }
         });
-        Self { jobs, waiting }
+        Self { jobs, waiting: Arc::default() }
+    }
+
+    fn print(&self, job: impl FnOnce(&mut Screen) -> anyhow::Result<()> + Send + 'static) {
+        let _ = self.jobs.send(Box::new(job));
     }
 
     /// Prints a line of a rank. Waits while [`MAX_WAITING`] lines are not printed yet.
@@ -70,32 +42,51 @@ impl Printer {
         let (waiting, changed) = &*self.waiting;
         let lines = waiting.lock().unwrap_or_else(PoisonError::into_inner);
         *changed.wait_while(lines, |lines| *lines >= MAX_WAITING).unwrap_or_else(PoisonError::into_inner) += 1;
-        let _ = self.jobs.send(Job::Line { rank, stream, text });
+        let printed = self.waiting.clone();
+        self.print(move |screen| {
+            let written = screen.line(rank, stream, &text);
+            *printed.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+            printed.1.notify_one();
+            written
+        });
     }
 
     /// Starts the logs of the attempt after `restarts` restarts, whose ranks have these labels. Fails if they cannot be
     /// created.
     pub(crate) fn begin(&self, restarts: u32, labels: Vec<String>) -> anyhow::Result<()> {
         let (done, begun) = mpsc::channel();
-        let _ = self.jobs.send(Job::Begin { restarts, labels, done });
+        self.print(move |screen| {
+            let _ = done.send(screen.begin(restarts, labels));
+            Ok(())
+        });
         // A blocked terminal does not keep a job from starting.
         begun.recv_timeout(LAST_LINES_TIMEOUT).unwrap_or(Ok(()))
     }
 
     /// Prints a message of the launcher itself.
     pub(crate) fn note(&self, text: impl std::fmt::Display) {
-        let _ = self.jobs.send(Job::Note(text.to_string()));
+        let text = text.to_string();
+        self.print(move |screen| {
+            screen.note(&text);
+            Ok(())
+        });
     }
 
     /// Prints the failure of a rank, and repeats its last lines.
     pub(crate) fn failure(&self, rank: usize, what: String) {
-        let _ = self.jobs.send(Job::Failure { rank, what });
+        self.print(move |screen| {
+            screen.failure(rank, &what);
+            Ok(())
+        });
     }
 
     /// Returns a channel that gets a message when everything so far is printed.
     pub(crate) fn flush(&self) -> mpsc::Receiver<()> {
         let (done, printed) = mpsc::channel();
-        let _ = self.jobs.send(Job::Flush(done));
+        self.print(move |_| {
+            let _ = done.send(());
+            Ok(())
+        });
         printed
     }
 }
