@@ -1,7 +1,7 @@
 //! The scores of all ranks in one place, for metrics that compare each positive with all negatives.
 
 use super::ranking::RankingMetrics;
-use super::roc_auc::{ScoredLabels, scores_of_all_ranks};
+use super::roc_auc::{Pairs, ScoredLabels, scores_of_all_ranks, twice_above};
 use edgecut_cluster::{ClusterError, ProcessGroup};
 
 /// The scores of the positives and negatives of all ranks. Each rank holds all of them, 4 bytes each.
@@ -54,17 +54,14 @@ impl GatheredScores {
         &self.negatives
     }
 
-    /// Returns the area under the ROC curve, see [`roc_auc`](super::roc_auc()).
+    /// Returns the area under the ROC curve: the probability that a positive scores higher than a negative, where ties
+    /// count half (Hanley and McNeil, "The meaning and use of the area under a receiver operating characteristic curve",
+    /// Radiology 1982).
+    ///
+    /// The result is exact. It is `None` without positives, without negatives, or if a score is NaN.
     pub fn roc_auc(&self) -> Option<f64> {
-        if !self.is_defined() {
-            return None;
-        }
-        let won = |&score: &f32| {
-            let Counts { above, tied } = self.negatives_of(score);
-            (self.negatives.len() - above) as f64 - tied as f64 / 2.0
-        };
-        let pairs = self.positives.len() as f64 * self.negatives.len() as f64;
-        Some(self.positives.iter().map(won).sum::<f64>() / pairs)
+        let pairs = Pairs { positives: self.positives.len() as u64, negatives: self.negatives.len() as u64 };
+        self.is_defined().then(|| pairs.share_in_order(twice_above(&self.positives, &self.negatives)))
     }
 
     /// Returns the average precision: the mean over the positives of the precision among the seeds that score at least as

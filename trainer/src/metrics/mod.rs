@@ -34,7 +34,7 @@ pub use metric_values::MetricValues;
 pub(crate) use output_rows::host_rows;
 pub use output_rows::{OutputRows, class_of};
 pub use ranking::{RankingMetrics, realistic_rank};
-pub use roc_auc::{ScoredLabels, roc_auc};
+pub use roc_auc::ScoredLabels;
 pub use score_histogram::ScoreHistogram;
 pub(crate) use scored_columns::{add_scores, no_scores};
 pub use selection::Selection;

@@ -1,21 +1,12 @@
 //! The area under the ROC curve.
 
+#[cfg(doc)]
+use super::gathered_scores::GatheredScores;
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 use rayon::prelude::*;
 
 /// The number of scores that all ranks together exchange per round.
 const SCORES_PER_ROUND: usize = 1 << 20;
-
-/// Returns the area under the ROC curve: the probability that a positive scores higher than a negative, where ties
-/// count half (Hanley and McNeil, "The meaning and use of the area under a receiver operating characteristic curve",
-/// Radiology 1982).
-///
-/// The result is exact. It is `None` without positives, without negatives, or if a score is NaN.
-pub fn roc_auc(scores: &[f32], positive: &[bool]) -> Option<f64> {
-    let mut scored = ScoredLabels::default();
-    scores.iter().zip(positive).for_each(|(&score, &positive)| scored.push(score, positive));
-    scored.roc_auc()
-}
 
 /// The scores of one rank's seeds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,18 +38,8 @@ impl ScoredLabels {
         self.positives.iter().chain(&self.negatives).any(|score| score.is_nan())
     }
 
-    /// Returns the area under the ROC curve of these seeds alone, see [`roc_auc`].
-    pub fn roc_auc(mut self) -> Option<f64> {
-        if self.has_nan() || self.positives.is_empty() || self.negatives.is_empty() {
-            return None;
-        }
-        self.negatives.sort_unstable_by(f32::total_cmp);
-        let pairs = Pairs { positives: self.positives.len() as u64, negatives: self.negatives.len() as u64 };
-        Some(pairs.share_in_order(twice_above(&self.positives, &self.negatives)))
-    }
-
-    /// Returns the area under the ROC curve of the seeds of all ranks, see [`roc_auc`]. The result is the same on each
-    /// rank. Every rank must call this.
+    /// Returns the area under the ROC curve of the seeds of all ranks, see [`GatheredScores::roc_auc`]. The result is the same
+    /// on each rank. Every rank must call this.
     ///
     /// The scores of the more frequent kind (positive or negative) stay on their ranks. The scores of the other kind
     /// are gathered on all ranks, at most 4 MiB at a time, and each rank counts the correctly ordered pairs with its
@@ -96,21 +77,21 @@ impl ScoredLabels {
 }
 
 /// The numbers of positives and negatives, whose product is the number of pairs.
-struct Pairs {
-    positives: u64,
-    negatives: u64,
+pub(super) struct Pairs {
+    pub(super) positives: u64,
+    pub(super) negatives: u64,
 }
 
 impl Pairs {
     /// Returns the share of correctly ordered pairs, given twice their number.
-    fn share_in_order(&self, twice_won: u128) -> f64 {
+    pub(super) fn share_in_order(&self, twice_won: u128) -> f64 {
         twice_won as f64 / 2.0 / (self.positives as f64 * self.negatives as f64)
     }
 }
 
 /// Returns twice the number of pairs of a score and a smaller entry of `sorted`, plus the number of pairs of equal
 /// values. Counts are doubled so that ties, which count half, are integers.
-fn twice_above(scores: &[f32], sorted: &[f32]) -> u128 {
+pub(super) fn twice_above(scores: &[f32], sorted: &[f32]) -> u128 {
     let of_score = |&score: &f32| {
         // `<` and `<=` treat -0.0 and 0.0 as equal. `total_cmp` sorts them next to each other, so the partitions are
         // valid.

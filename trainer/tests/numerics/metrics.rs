@@ -4,7 +4,7 @@ use crate::support::*;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_trainer::loss::{OutputKind, Target};
 use edgecut_trainer::metrics::{
-    ClassCounts, Metric, OutputRows, RankingMetrics, ScoredLabels, realistic_rank, roc_auc,
+    ClassCounts, GatheredScores, Metric, OutputRows, RankingMetrics, ScoredLabels, realistic_rank,
 };
 
 /// Runs `work` on every rank of a job whose ranks are threads of this process. Returns the results by rank.
@@ -34,6 +34,11 @@ fn scored(draws: &mut Draws, count: usize) -> ScoredLabels {
     all
 }
 
+/// Returns the area under the ROC curve on one rank.
+fn roc_auc(scored: &ScoredLabels) -> Option<f64> {
+    GatheredScores::of_one_rank(scored.clone()).roc_auc()
+}
+
 fn pairs_in_order(scored: &ScoredLabels) -> f64 {
     let mut won = 0.0;
     let mut all = 0.0;
@@ -51,15 +56,20 @@ fn roc_auc_is_the_share_of_pairs_in_order() {
     let mut draws = Draws(1);
     for count in [5, 40, 333] {
         let scored = scored(&mut draws, count);
-        assert_close(&[scored.clone().roc_auc().expect("both kinds")], &[pairs_in_order(&scored)], 1e-14, "ROC AUC");
+        assert_close(&[roc_auc(&scored).expect("both kinds")], &[pairs_in_order(&scored)], 1e-14, "ROC AUC");
     }
-    let known = |scores: &[f32], positive: &[bool]| roc_auc(scores, positive);
-    assert_eq!(known(&[0.0, -0.0], &[true, false]), Some(0.5), "zeros of both signs tie");
-    assert_eq!(known(&[1.0, 2.0], &[false, true]), Some(1.0));
-    assert_eq!(known(&[1.0, 2.0], &[true, false]), Some(0.0));
-    assert_eq!(known(&[1.0, 2.0], &[true, true]), None);
-    assert_eq!(known(&[], &[]), None);
-    assert_eq!(known(&[1.0, f32::NAN], &[true, false]), None);
+    for (positives, negatives, expected) in [
+        // Zeros of both signs tie.
+        (&[0.0][..], &[-0.0][..], Some(0.5)),
+        (&[2.0], &[1.0], Some(1.0)),
+        (&[1.0], &[2.0], Some(0.0)),
+        (&[1.0, 2.0], &[], None),
+        (&[], &[], None),
+        (&[1.0], &[f32::NAN], None),
+    ] {
+        let scored = ScoredLabels { positives: positives.to_vec(), negatives: negatives.to_vec() };
+        assert_eq!(roc_auc(&scored), expected, "{scored:?}");
+    }
 }
 
 #[test]
@@ -79,7 +89,7 @@ fn roc_auc_is_over_the_seeds_of_all_ranks() {
                 ScoredLabels { positives: share(rank, &all.positives, 0), negatives: share(rank, &all.negatives, 20) };
             mine.roc_auc_over_all_ranks(world).expect("a job that works")
         });
-        assert_eq!(found, [all.clone().roc_auc(); 3]);
+        assert_eq!(found, [roc_auc(&all); 3]);
         assert!(found[0].is_some());
         let nothing = on_ranks(2, |rank, world| {
             let mut mine = if rank == 0 { all.clone() } else { ScoredLabels::default() };
@@ -98,7 +108,7 @@ fn roc_auc_of_many_rounds_is_that_of_one_process() {
     for seed in 0..2_600_000 {
         all.push((draws.below(1 << 20) + seed % 3) as f32, seed % 2 == 0);
     }
-    let expected = all.clone().roc_auc();
+    let expected = roc_auc(&all);
     let found = on_ranks(2, |rank, world| {
         let of_rank = |scores: &[f32]| scores.iter().skip(rank).step_by(2).copied().collect();
         let mine = ScoredLabels { positives: of_rank(&all.positives), negatives: of_rank(&all.negatives) };
@@ -273,8 +283,9 @@ fn metrics_of_labels_follow_their_definitions() {
     let mean = |of: &dyn Fn(usize) -> f64| (0..labels).map(of).sum::<f64>() / labels as f64;
     let f1 = |label: usize| 2.0 * count(label, &|p, y| p && y) / (count(label, &|p, _| p) + count(label, &|_, y| y));
     let auc = |label: usize| {
-        let (scores, positive): (Vec<f32>, Vec<bool>) = of_label(label).into_iter().unzip();
-        roc_auc(&scores, &positive).expect("both kinds")
+        let mut scored = ScoredLabels::default();
+        of_label(label).into_iter().for_each(|(score, positive)| scored.push(score, positive));
+        roc_auc(&scored).expect("both kinds")
     };
     let target = Target::Numbers { values: values.clone(), dim: labels };
     for (name, expected) in [
