@@ -216,14 +216,14 @@ impl Sizes {
     pub(crate) fn in_memory(&self, method: Method) -> PhaseBytes {
         let e = self.num_edges;
         let positions = if self.has_attributes { 8 * e } else { 0 };
-        // Both directions of an edge are sorted as numbers of 64 bits, or pairs of them.
+        let fixed = self.fixed(method);
+        let offsets = 8 * self.num_nodes;
+        // Both directions of an edge are grouped by source: ids, or ids with positions.
         let undirected = if self.is_made_undirected {
-            8 * self.num_read + if self.has_attributes { 32 } else { 16 } * 2 * self.num_read
+            8 * self.num_read + if self.has_attributes { 28 } else { 12 } * 2 * self.num_read + 3 * offsets
         } else {
             0
         };
-        let fixed = self.fixed(method);
-        let offsets = 8 * self.num_nodes;
         let has_graph = !self.is_given && method != Method::Random && self.num_parts > 1;
         let graph = if has_graph { 4 * e + offsets } else { 0 };
         let arrays = self.tables.map_or(self.copied_bytes(), |tables| tables.arrays);

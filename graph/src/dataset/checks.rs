@@ -152,7 +152,8 @@ impl EdgeData {
     }
 }
 
-fn check_ends(src: &[u32], dst: &[u32], edge: &str, types: [&NodeData; 2]) -> Result<(), String> {
+/// Checks that the ends of edges are nodes of these types.
+pub(super) fn check_ends(src: &[u32], dst: &[u32], edge: &str, types: [&NodeData; 2]) -> Result<(), String> {
     if src.len() != dst.len() {
         return Err(format!("{} sources but {} destinations of {edge}s", src.len(), dst.len()));
     }

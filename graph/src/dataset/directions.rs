@@ -1,7 +1,8 @@
 //! Reverse edges.
 
-use super::merged_edges::Precedence;
-use super::{Dataset, EdgeAttributes, EdgeData, HeldOutEdges, KeptDuplicate, undirected};
+use super::checks::check_ends;
+use super::undirected::add_reverses;
+use super::{Dataset, EdgeAttributes, EdgeData, KeptDuplicate};
 use crate::memory::Workspace;
 use crate::{GraphError, NodeTypeId, parallel, reverse_relation};
 
@@ -20,12 +21,11 @@ impl Dataset {
     /// edge, because it would leak that edge.
     ///
     /// # Panics
-    /// If edges with labels join a node type to itself. [`Dataset::to_undirected_in`] returns an error.
+    /// If edges with labels join a node type to itself, or for edges of nodes that do not exist.
+    /// [`Dataset::to_undirected_in`] returns an error.
     pub fn to_undirected(&mut self) {
-        assert!(self.labeled_type_within().is_none(), "reverses among labeled edges");
-        for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
-            add_reverses(edges, KeptDuplicate::First);
-        }
+        let made = self.to_undirected_in(&Workspace::default(), KeptDuplicate::First);
+        assert!(made.is_ok(), "{made:?}");
     }
 
     /// Like [`Dataset::to_undirected`], with the edges and their attributes in `space`. Of duplicates with attributes, `kept`
@@ -33,24 +33,26 @@ impl Dataset {
     ///
     /// # Errors
     /// [`GraphError::Scratch`], [`GraphError::MemoryLimit`] for a node with more edges than the working memory has room
-    /// for, and [`GraphError::Dataset`] for edges with labels.
+    /// for, and [`GraphError::Dataset`] for edges with labels or of nodes that do not exist.
     pub fn to_undirected_in(&mut self, space: &Workspace, kept: KeptDuplicate) -> Result<Vec<String>, GraphError> {
-        if let Some(edges) = self.labeled_type_within() {
-            let why = format!(
-                "edge type {} has labels, and adding reverses to it would merge edges with different labels: add a \
-                 reverse type to each edge type instead (--add-reverse-edges)",
-                self.edge_type_name(edges)
-            );
-            return Err(GraphError::Dataset { dataset: self.name.clone(), why });
+        for edges in self.edge_types.iter().filter(|e| e.src_type == e.dst_type) {
+            let name = self.edge_type_name(edges);
+            let nodes = &self.node_types[edges.src_type.index()];
+            let checked = if edges.attributes.labels.is_some() {
+                Err(format!(
+                    "edge type {name} has labels, and adding reverses to it would merge edges with different labels: add a \
+                     reverse type to each edge type instead (--add-reverse-edges)"
+                ))
+            } else {
+                check_ends(&edges.src, &edges.dst, "edge", [nodes, nodes])
+                    .map_err(|why| format!("edge type {name}: {why}"))
+            };
+            checked.map_err(|why| GraphError::Dataset { dataset: self.name.clone(), why })?;
         }
         let mut merged = Vec::new();
         for (at, edges) in self.edge_types.iter_mut().enumerate().filter(|(_, e)| e.src_type == e.dst_type) {
             let has_values = edges.attributes.is_in_digests();
-            let num_merged = if space.is_scratch() {
-                undirected::add_reverses(space, edges, self.node_types[edges.src_type.index()].num_nodes, kept)?
-            } else {
-                add_reverses(edges, kept)
-            };
+            let num_merged = add_reverses(space, edges, self.node_types[edges.src_type.index()].num_nodes, kept)?;
             if has_values && num_merged > 0 {
                 merged.push((at, num_merged));
             }
@@ -68,11 +70,6 @@ impl Dataset {
             ));
         }
         Ok(said)
-    }
-
-    /// Returns the first edge type that has labels and joins a node type to itself.
-    fn labeled_type_within(&self) -> Option<&EdgeData> {
-        self.edge_types.iter().find(|e| e.src_type == e.dst_type && e.attributes.labels.is_some())
     }
 
     /// Adds the inverse of each edge right after it, whether it exists or not, with the same attributes, as OGB's loader
@@ -137,99 +134,6 @@ impl Dataset {
                 });
             }
         }
-    }
-}
-
-/// Adds the reverses of the edges of a type in memory. Returns the number of edges with attributes that were merged with
-/// another one.
-fn add_reverses(edges: &mut EdgeData, kept: KeptDuplicate) -> usize {
-    let mut num_merged = 0;
-    let keys = if edges.attributes.is_empty() {
-        both_directions(edges)
-    } else {
-        let (keys, num_kept) = both_directions_with_attributes(edges, kept);
-        num_merged = edges.src.len() - num_kept;
-        keys
-    };
-    edges.src = parallel::map(&keys, |&key| (key >> 32) as u32).into();
-    edges.dst = parallel::map(&keys, |&key| key as u32).into();
-    num_merged
-}
-
-/// Returns the edges in both directions, sorted and without duplicates.
-fn both_directions(edges: &EdgeData) -> Vec<u64> {
-    let held_out = HeldOutPairs::new(&edges.held_out);
-    let src = &edges.src[..];
-    let dst = &edges.dst[..];
-    let num_edges = src.len();
-    // The edges come first, then their reverses.
-    let key = |at: usize| match at.checked_sub(num_edges) {
-        None => pack(src[at], dst[at]),
-        Some(at) => pack(dst[at], src[at]),
-    };
-    let mut keys: Vec<u64> = if held_out.is_empty() {
-        parallel::map_indices(2 * num_edges, key)
-    } else {
-        parallel::filter_map(2 * num_edges, |at| Some(key(at)).filter(|&key| at < num_edges || !held_out.contains(key)))
-    };
-    parallel::sort(&mut keys);
-    keys.dedup();
-    keys
-}
-
-/// Like [`both_directions`] for edges with attributes, which are moved to the new order. Also returns the number of edges that
-/// are no added reverses.
-fn both_directions_with_attributes(edges: &mut EdgeData, kept: KeptDuplicate) -> (Vec<u64>, usize) {
-    let precedence = Precedence::new(edges, kept);
-    let held_out = HeldOutPairs::new(&edges.held_out);
-    let src = &edges.src[..];
-    let dst = &edges.dst[..];
-    let num_edges = src.len() as u64;
-    // Positions break ties: an existing edge sorts before the reverse of another, and the first of duplicates before
-    // the rest. So `dedup` keeps the right attributes, unless a later edge replaces an earlier one.
-    let key = |at: u64| match at.checked_sub(num_edges) {
-        None => (pack(src[at as usize], dst[at as usize]), at),
-        Some(reversed) => (pack(dst[reversed as usize], src[reversed as usize]), at),
-    };
-    let mut keys: Vec<(u64, u64)> = parallel::filter_map(2 * num_edges as usize, |at| {
-        Some(key(at as u64)).filter(|&(key, at)| at < num_edges || !held_out.contains(key))
-    });
-    parallel::sort_pairs(&mut keys);
-    keys.dedup_by(|other, first| {
-        if other.0 != first.0 {
-            return false;
-        }
-        if precedence.replaces(first.1, other.1) {
-            first.1 = other.1;
-        }
-        true
-    });
-    let num_kept = keys.iter().filter(|&&(_, at)| at < num_edges).count();
-    // Both directions of an edge have the attributes at the edge's position.
-    let positions: Vec<u64> = parallel::map(&keys, |&(_, at)| if at < num_edges { at } else { at - num_edges });
-    edges.attributes = edges.attributes.select(&positions);
-    (parallel::map(&keys, |&(key, _)| key), num_kept)
-}
-
-/// The pairs of nodes that held-out edges join, in either direction.
-pub(super) struct HeldOutPairs(Vec<u64>);
-
-impl HeldOutPairs {
-    pub(super) fn new(held_out: &HeldOutEdges) -> Self {
-        let ends = held_out.lists().into_iter().flat_map(|(_, list)| list.src.iter().zip(&list.dst[..]));
-        let mut pairs: Vec<u64> = ends.map(|(&a, &b)| pack(a.min(b), a.max(b))).collect();
-        parallel::sort(&mut pairs);
-        Self(pairs)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn contains(&self, key: u64) -> bool {
-        let a = (key >> 32) as u32;
-        let b = key as u32;
-        self.0.binary_search(&pack(a.min(b), a.max(b))).is_ok()
     }
 }
 

@@ -1,11 +1,11 @@
-//! Reverse edges of graphs whose edges do not fit into memory.
+//! Reverse edges, with arrays in memory or in scratch files.
 
-use super::directions::{HeldOutPairs, pack};
+use super::directions::pack;
 use super::merged_edges::Precedence;
 use super::{EdgeData, KeptDuplicate};
-use crate::GraphError;
 use crate::grouping::{Groups, Pairs};
 use crate::memory::{Buffer, Workspace};
+use crate::{GraphError, parallel};
 use bytemuck::{Pod, Zeroable};
 use std::marker::PhantomData;
 
@@ -18,18 +18,18 @@ pub(super) fn add_reverses(
     num_nodes: usize,
     kept: KeptDuplicate,
 ) -> Result<usize, GraphError> {
-    let held_out = HeldOutPairs::new(&edges.held_out);
+    let leaks = leaks(edges);
     if edges.attributes.is_empty() {
-        let rows = Groups::new_in(space, num_nodes, &BothDirections::<u32>::new(edges, &held_out))?;
-        let rows = distinct(space, &rows, |kept, other| kept == other)?;
+        let rows = Groups::new_in(space, num_nodes, &BothDirections::<u32>::new(edges, &leaks))?;
+        let rows = distinct(space, rows, |kept, other| kept == other)?;
         edges.src = sources(space, &rows)?;
         edges.dst = rows.values;
         return Ok(0);
     }
-    let rows = Groups::new_in(space, num_nodes, &BothDirections::<Reached>::new(edges, &held_out))?;
+    let rows = Groups::new_in(space, num_nodes, &BothDirections::<Reached>::new(edges, &leaks))?;
     let precedence = Precedence::new(edges, kept);
     // Of edges to the same destination, the one at the first position stays, unless a later one replaces it.
-    let rows = distinct(space, &rows, |kept, other| {
+    let rows = distinct(space, rows, |kept, other| {
         if kept.dst != other.dst {
             return false;
         }
@@ -42,12 +42,24 @@ pub(super) fn add_reverses(
     let reached = &rows.values[..];
     let num_kept = reached.iter().filter(|edge| edge.position() < num_edges).count();
     edges.src = sources(space, &rows)?;
-    edges.dst = space.build(reached.len(), STEP, |range| Ok(reached[range].iter().map(|edge| edge.dst).collect()))?;
+    edges.dst = space.build(reached.len(), STEP, |range| Ok(parallel::map(&reached[range], |edge| edge.dst)))?;
     let positions: Buffer<u64> = space.build(reached.len(), STEP, |range| {
-        Ok(reached[range].iter().map(|edge| edge.position() % num_edges.max(1)).collect())
+        Ok(parallel::map(&reached[range], |edge| edge.position() % num_edges.max(1)))
     })?;
     edges.attributes = edges.attributes.select_in(space, &positions)?;
     Ok(num_edges as usize - num_kept)
+}
+
+/// Returns the positions of the edges whose reverses would give a held-out edge away, ascending.
+fn leaks(edges: &EdgeData) -> Vec<u64> {
+    let lists = edges.held_out.lists().into_iter();
+    let ends = lists.flat_map(|(_, list)| list.src.iter().zip(&list.dst[..]));
+    let mut pairs: Vec<u64> = ends.map(|(&a, &b)| pack(a.min(b), a.max(b))).collect();
+    parallel::sort(&mut pairs);
+    parallel::filter_map(edges.src.len(), |at| {
+        let [a, b] = [edges.src[at], edges.dst[at]];
+        pairs.binary_search(&pack(a.min(b), a.max(b))).is_ok().then_some(at as u64)
+    })
 }
 
 /// Returns the sources and destinations of edges that are visited by source, sorted by (source, destination), in `space`.
@@ -57,12 +69,14 @@ pub(crate) fn sorted_edges(
     edges: &impl Pairs<Value = u32>,
 ) -> Result<(Buffer<u32>, Buffer<u32>), GraphError> {
     let rows = Groups::new_in(space, num_nodes, edges)?;
-    let rows = distinct(space, &rows, |_, _| false)?;
+    let rows = distinct(space, rows, |_, _| false)?;
     Ok((sources(space, &rows)?, rows.values))
 }
 
 /// The name of a step in progress reports.
 const STEP: &str = "adding reverse edges";
+/// The number of sources that one task writes.
+const SOURCES_PER_TASK: usize = 1 << 16;
 
 /// The end of an edge, and the position that its attributes are at. Reverses come after all edges: the reverse of the edge
 /// at position `p` has the position `num_edges + p`.
@@ -89,23 +103,24 @@ impl Reached {
 struct BothDirections<'a, V> {
     src: &'a [u32],
     dst: &'a [u32],
-    held_out: &'a HeldOutPairs,
+    leaks: &'a [u64],
     value: PhantomData<V>,
 }
 
 impl<'a, V> BothDirections<'a, V> {
-    fn new(edges: &'a EdgeData, held_out: &'a HeldOutPairs) -> Self {
-        Self { src: &edges.src, dst: &edges.dst, held_out, value: PhantomData }
+    fn new(edges: &'a EdgeData, leaks: &'a [u64]) -> Self {
+        Self { src: &edges.src, dst: &edges.dst, leaks, value: PhantomData }
     }
 
     /// Calls `visit` with the source, the destination and the position.
     fn for_each_edge(&self, mut visit: impl FnMut(u32, u32, u64)) {
         let ends = || self.src.iter().copied().zip(self.dst.iter().copied());
         ends().zip(0..).for_each(|((src, dst), position)| visit(src, dst, position));
-        let is_leak = |src, dst| !self.held_out.is_empty() && self.held_out.contains(pack(dst, src));
-        ends().zip(self.src.len() as u64..).for_each(|((src, dst), position)| {
-            if !is_leak(src, dst) {
-                visit(dst, src, position);
+        let num_edges = self.src.len() as u64;
+        let mut leaks = self.leaks.iter().copied().peekable();
+        ends().zip(0..).for_each(|((src, dst), position)| {
+            if leaks.next_if_eq(&position).is_none() {
+                visit(dst, src, num_edges + position);
             }
         });
     }
@@ -139,7 +154,7 @@ impl<V: FromEdge> Pairs for BothDirections<'_, V> {
 /// Sorts each row, and leaves out each value that `merges` adds to the kept one before it.
 fn distinct<V: FromEdge>(
     space: &Workspace,
-    rows: &Groups<V>,
+    rows: Groups<V>,
     merges: impl Fn(&mut V, &V) -> bool + Sync,
 ) -> Result<Groups<V>, GraphError> {
     let fill = |row: usize, room: &mut [V]| {
@@ -162,15 +177,19 @@ fn distinct<V: FromEdge>(
 fn sources<V: FromEdge>(space: &Workspace, rows: &Groups<V>) -> Result<Buffer<u32>, GraphError> {
     let offsets = &rows.offsets[..];
     space.build(rows.values.len(), STEP, |range| {
-        let mut sources = Vec::with_capacity(range.len());
-        let mut row = offsets.partition_point(|&offset| offset <= range.start as u64);
-        let mut at = range.start as u64;
-        while at < range.end as u64 {
-            let end = offsets[row].min(range.end as u64);
-            sources.resize(sources.len() + (end - at) as usize, row as u32 - 1);
-            at = end.max(at);
-            row += 1;
-        }
+        let mut sources = vec![0; range.len()];
+        parallel::for_each_chunk(&mut sources, SOURCES_PER_TASK, &|first, mut rest| {
+            let mut at = (range.start + first) as u64;
+            let mut row = offsets.partition_point(|&offset| offset <= at);
+            while !rest.is_empty() {
+                let in_row = rest.len().min((offsets[row] - at) as usize);
+                let (of_row, later) = std::mem::take(&mut rest).split_at_mut(in_row);
+                of_row.fill(row as u32 - 1);
+                rest = later;
+                at = offsets[row];
+                row += 1;
+            }
+        });
         Ok(sources)
     })
 }

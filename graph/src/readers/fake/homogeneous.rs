@@ -13,8 +13,6 @@ use crate::{DEFAULT_NODE_TYPE, GraphError, parallel};
 /// The name for which [`load`](crate::readers::load) generates a graph.
 pub(in crate::readers) const FAKE_NAME: &str = "fake";
 
-/// The number of edges that one task draws.
-const EDGES_PER_TASK: usize = 1024;
 /// The number of attempts to draw an edge that is not a self loop.
 const MAX_TRIES: usize = 16;
 
@@ -55,7 +53,7 @@ pub fn fake_in(space: &Workspace, options: &FakeOptions) -> Result<Dataset, Grap
         return Err(GraphError::MemoryLimit { why });
     }
     let classes = classes(options);
-    let (src, dst) = if space.is_scratch() { edges_in(space, options, &classes)? } else { edges(options, &classes) };
+    let (src, dst) = edges(space, options, &classes)?;
     let times = options.edge_attributes.then(|| node_times(options));
     let attributes = times.as_ref().map(|times| {
         let nodes = EndNodes { classes: &classes, times };
@@ -77,37 +75,14 @@ pub fn fake_in(space: &Workspace, options: &FakeOptions) -> Result<Dataset, Grap
     Ok(dataset)
 }
 
-fn edges(options: &FakeOptions, classes: &[u32]) -> (Buffer<u32>, Buffer<u32>) {
-    let weights = weights(options);
-    let nodes = WeightedNodes::new(classes, &weights, options.num_classes);
-    // Both directions of every edge, packed so that sorting orders them by (source, destination).
-    let mut keys = vec![0_u64; 2 * options.num_pairs()];
-    parallel::for_each_chunk(&mut keys, 2 * EDGES_PER_TASK, &|first, keys| {
-        for (offset, both) in keys.chunks_exact_mut(2).enumerate() {
-            let index = first / 2 + offset;
-            let (a, b) = edge(options, &nodes, &mut options.rng(Stream::Edge, index));
-            both[0] = u64::from(a) << 32 | u64::from(b);
-            both[1] = u64::from(b) << 32 | u64::from(a);
-        }
-    });
-    parallel::sort(&mut keys);
-    let src: Vec<u32> = parallel::map(&keys, |&key| (key >> 32) as u32);
-    let dst: Vec<u32> = parallel::map(&keys, |&key| key as u32);
-    (src.into(), dst.into())
-}
-
 fn labels(space: &Workspace, classes: &[u32]) -> Result<Buffer<i64>, GraphError> {
     space.build(classes.len(), "generating labels", |range| {
         Ok(parallel::map(&classes[range], |&class| i64::from(class)))
     })
 }
 
-/// Like [`edges`], in scratch files.
-fn edges_in(
-    space: &Workspace,
-    options: &FakeOptions,
-    classes: &[u32],
-) -> Result<(Buffer<u32>, Buffer<u32>), GraphError> {
+/// Draws the edges, and sorts both directions by (source, destination).
+fn edges(space: &Workspace, options: &FakeOptions, classes: &[u32]) -> Result<(Buffer<u32>, Buffer<u32>), GraphError> {
     let nodes = WeightedNodes::new(classes, &weights(options), options.num_classes);
     let pairs = space.build(options.num_pairs(), "generating edges", |range| {
         Ok(parallel::map_indices(range.len(), |offset| {
