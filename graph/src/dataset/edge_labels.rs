@@ -117,14 +117,11 @@ impl EdgeLabelValues {
     fn select_in(&self, space: &Workspace, positions: &[u64]) -> Result<Self, GraphError> {
         Ok(match self {
             Self::Classes { of_edges, num_classes } => {
-                let of_edges = space.build(positions.len(), STEP, |range| {
-                    Ok(positions[range].iter().map(|&at| of_edges[at as usize]).collect())
-                })?;
+                let of_edges = space.select_rows(of_edges, 1, positions, STEP)?;
                 Self::Classes { of_edges, num_classes: *num_classes }
             }
             Self::Targets(Targets { values, dim, kind }) => {
-                let value = |at: usize| values[positions[at / dim] as usize * dim + at % dim];
-                let values = space.build(positions.len() * dim, STEP, |range| Ok(range.map(value).collect()))?;
+                let values = space.select_rows(values, *dim, positions, STEP)?;
                 Self::Targets(Targets { values, dim: *dim, kind: *kind })
             }
         })
@@ -166,10 +163,7 @@ impl EdgeLabels {
     /// Returns the labels of the edges at `positions`, in that order, in `space`.
     pub(crate) fn select_in(&self, space: &Workspace, positions: &[u64]) -> Result<Self, GraphError> {
         let values = self.values.select_in(space, positions)?;
-        let splits = space.build(positions.len(), STEP, |range| {
-            Ok(positions[range].iter().map(|&at| self.splits[at as usize]).collect())
-        })?;
-        Ok(Self { values, splits })
+        Ok(Self { values, splits: space.select_rows(&self.splits, 1, positions, STEP)? })
     }
 
     /// Takes the edges without a label out of all splits.

@@ -99,22 +99,6 @@ impl EdgeAttributes {
         features.is_some() || weights.is_some() || times.is_some() || labels.is_some()
     }
 
-    /// Returns the rows at `positions`, in that order, without labels.
-    ///
-    /// # Panics
-    /// If a position is out of range.
-    pub(crate) fn select(&self, positions: &[u64]) -> Self {
-        Self {
-            features: self.features.as_ref().map(|features| features.select(positions)),
-            weights: self.weights.as_ref().map(|weights| select_rows(weights, 1, positions)),
-            times: self.times.as_ref().map(|times| select_rows(times, 1, positions)),
-            labels: None,
-            ids: self.ids.as_ref().map(|ids| ids.select(positions)),
-        }
-    }
-}
-
-impl EdgeAttributes {
     /// Returns the rows at `positions`, in that order, in `space`.
     ///
     /// # Errors
@@ -124,20 +108,14 @@ impl EdgeAttributes {
     /// If a position is out of range.
     pub(crate) fn select_in(&self, space: &Workspace, positions: &[u64]) -> Result<Self, GraphError> {
         const STEP: &str = "reordering attributes";
-        let len = positions.len();
-        let of = |range: std::ops::Range<usize>| &positions[range];
-        let features = self.features.as_ref().map(|features| features.select_in(space, positions));
-        let weights = self.weights.as_ref().map(|weights| {
-            space.build(len, STEP, |range| Ok(of(range).iter().map(|&at| weights[at as usize]).collect()))
-        });
-        let times = self
-            .times
-            .as_ref()
-            .map(|times| space.build(len, STEP, |range| Ok(of(range).iter().map(|&at| times[at as usize]).collect())));
-        let labels = self.labels.as_ref().map(|labels| labels.select_in(space, positions)).transpose()?;
-        let ids = self.ids.as_ref().map(|ids| ids.select_in(space, positions)).transpose()?;
-        let features = features.transpose()?;
-        Ok(Self { features, weights: weights.transpose()?, times: times.transpose()?, labels, ids })
+        let Self { features, weights, times, labels, ids } = self;
+        Ok(Self {
+            features: features.as_ref().map(|features| features.select_in(space, positions)).transpose()?,
+            weights: weights.as_ref().map(|weights| space.select_rows(weights, 1, positions, STEP)).transpose()?,
+            times: times.as_ref().map(|times| space.select_rows(times, 1, positions, STEP)).transpose()?,
+            labels: labels.as_ref().map(|labels| labels.select_in(space, positions)).transpose()?,
+            ids: ids.as_ref().map(|ids| ids.select_in(space, positions)).transpose()?,
+        })
     }
 }
 
@@ -163,9 +141,9 @@ impl EdgeList {
     /// If a position is out of range.
     pub(crate) fn select(&self, positions: &[u64]) -> Self {
         Self {
-            src: select_rows(&self.src, 1, positions),
-            dst: select_rows(&self.dst, 1, positions),
-            times: self.times.as_ref().map(|times| select_rows(times, 1, positions)),
+            src: select_rows(&self.src, 1, positions).into(),
+            dst: select_rows(&self.dst, 1, positions).into(),
+            times: self.times.as_ref().map(|times| select_rows(times, 1, positions).into()),
             negatives: self.negatives.as_ref().map(|negatives| negatives.select(positions)),
         }
     }

@@ -60,7 +60,7 @@ impl GivenNegatives {
     /// Returns the negatives of the edges at `positions`, in that order.
     pub(crate) fn select(&self, positions: &[u64]) -> Self {
         match self {
-            Self::OfEach { num, dst } => Self::OfEach { num: *num, dst: select_rows(dst, *num, positions) },
+            Self::OfEach { num, dst } => Self::OfEach { num: *num, dst: select_rows(dst, *num, positions).into() },
             shared => shared.clone(),
         }
     }

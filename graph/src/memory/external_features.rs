@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 impl Features {
-    /// Like [`Features::select`], in `space`.
+    /// Returns the rows at `positions`, in that order, in `space`.
     ///
     /// # Errors
     /// [`GraphError::Scratch`].
@@ -16,28 +16,14 @@ impl Features {
     /// # Panics
     /// If a position is out of range.
     pub(crate) fn select_in(&self, space: &Workspace, positions: &[u64]) -> Result<Self, GraphError> {
-        fn rows<T: Pod + Send + Sync>(
-            space: &Workspace,
-            values: &[T],
-            width: usize,
-            positions: &[u64],
-        ) -> Result<Buffer<T>, GraphError> {
-            let selected = |range: Range<usize>| {
-                let mut out = Vec::with_capacity(range.len() * width);
-                positions[range]
-                    .iter()
-                    .for_each(|&row| out.extend_from_slice(&values[row as usize * width..][..width]));
-                Ok(out)
-            };
-            space.build_rows(positions.len(), width, "reordering features", selected)
-        }
+        const STEP: &str = "reordering features";
         let dim = self.dim();
         let width = self.stored_width();
         Ok(match self {
-            Self::F32 { values, .. } => Self::F32 { values: rows(space, values, width, positions)?, dim },
-            Self::F16 { values, .. } => Self::F16 { values: rows(space, values, width, positions)?, dim },
-            Self::Bf16 { values, .. } => Self::Bf16 { values: rows(space, values, width, positions)?, dim },
-            Self::Int8 { rows: values, .. } => Self::Int8 { rows: rows(space, values, width, positions)?, dim },
+            Self::F32 { values, .. } => Self::F32 { values: space.select_rows(values, width, positions, STEP)?, dim },
+            Self::F16 { values, .. } => Self::F16 { values: space.select_rows(values, width, positions, STEP)?, dim },
+            Self::Bf16 { values, .. } => Self::Bf16 { values: space.select_rows(values, width, positions, STEP)?, dim },
+            Self::Int8 { rows, .. } => Self::Int8 { rows: space.select_rows(rows, width, positions, STEP)?, dim },
         })
     }
 

@@ -109,21 +109,6 @@ impl Features {
         }
     }
 
-    /// Returns the rows at `positions`, in that order.
-    ///
-    /// # Panics
-    /// If a position is out of range.
-    pub(crate) fn select(&self, positions: &[u64]) -> Self {
-        let dim = self.dim();
-        let width = self.stored_width();
-        match self {
-            Self::F32 { values, .. } => Self::F32 { values: select_rows(values, width, positions), dim },
-            Self::F16 { values, .. } => Self::F16 { values: select_rows(values, width, positions), dim },
-            Self::Bf16 { values, .. } => Self::Bf16 { values: select_rows(values, width, positions), dim },
-            Self::Int8 { rows, .. } => Self::Int8 { rows: select_rows(rows, width, positions), dim },
-        }
-    }
-
     /// Returns all rows as stored, end to end.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
@@ -285,14 +270,14 @@ pub struct OutOfRange {
 ///
 /// # Panics
 /// If a position is out of range.
-pub(crate) fn select_rows<T: Pod + Send + Sync>(values: &[T], dim: usize, positions: &[u64]) -> Buffer<T> {
+pub(crate) fn select_rows<T: Pod + Send + Sync>(values: &[T], dim: usize, positions: &[u64]) -> Vec<T> {
     let mut out = vec![T::zeroed(); positions.len() * dim];
-    parallel::for_each_chunk(&mut out, ROWS_PER_TASK * dim, &|first, out| {
+    parallel::for_each_chunk(&mut out, (ROWS_PER_TASK * dim).max(1), &|first, out| {
         for (row, out) in positions[first / dim..].iter().zip(out.chunks_exact_mut(dim)) {
             out.copy_from_slice(&values[*row as usize * dim..][..dim]);
         }
     });
-    out.into()
+    out
 }
 
 fn each<T>(row: &[f32], out: &mut [T], convert: impl Fn(f32) -> T) {

@@ -1,7 +1,7 @@
 //! The place for the large arrays of a job: memory, or scratch files.
 
 use super::scratch_file::{ScatterFile, ScratchWriter};
-use super::{Buffer, GrowingArray};
+use super::{Buffer, GrowingArray, select_rows};
 use crate::{GraphError, parallel};
 use bytemuck::Pod;
 use std::fmt;
@@ -192,6 +192,23 @@ impl Workspace {
             ready = next?;
         }
         out.finish()
+    }
+
+    /// Returns the rows of a row-major matrix at `positions`, in that order.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`].
+    ///
+    /// # Panics
+    /// If a position is out of range.
+    pub(crate) fn select_rows<T: Pod + Send + Sync>(
+        &self,
+        values: &[T],
+        width: usize,
+        positions: &[u64],
+        step: &'static str,
+    ) -> Result<Buffer<T>, GraphError> {
+        self.build_rows(positions.len(), width, step, |range| Ok(select_rows(values, width, &positions[range])))
     }
 }
 

@@ -295,15 +295,13 @@ fn select_edges(attributes: &EdgeAttributes, rows: &[u32]) -> EdgeAttributes {
         },
         splits: buffer(&labels.splits, 1, rows),
     });
+    let positions: Vec<u64> = rows.iter().map(|&row| u64::from(row)).collect();
     EdgeAttributes {
         features: attributes.features.as_ref().map(|of| features(of, rows)),
         weights: attributes.weights.as_ref().map(|weights| buffer(weights, 1, rows)),
         times: attributes.times.as_ref().map(|times| buffer(times, 1, rows)),
         labels,
-        ids: attributes
-            .ids
-            .as_ref()
-            .map(|ids| ids.select(&rows.iter().map(|&row| u64::from(row)).collect::<Vec<u64>>())),
+        ids: attributes.ids.as_ref().map(|ids| ids.select_in(&Workspace::default(), &positions).unwrap()),
     }
 }
 

@@ -5,7 +5,6 @@ use crate::dataset::held_out_index::Candidate;
 use crate::dataset::{Dataset, EdgeData, EdgeList, Splits};
 use crate::memory::{Buffer, Workspace};
 use crate::{EdgeTypeId, GraphError, parallel};
-use bytemuck::Pod;
 
 /// The name of the step in progress reports.
 const STEP: &str = "removing overlaps";
@@ -74,8 +73,8 @@ impl EdgeData {
         if positions.len() == self.src.len() {
             return Ok(());
         }
-        self.src = select(space, &self.src, &positions)?;
-        self.dst = select(space, &self.dst, &positions)?;
+        self.src = space.select_rows(&self.src, 1, &positions, STEP)?;
+        self.dst = space.select_rows(&self.dst, 1, &positions, STEP)?;
         self.attributes = self.attributes.select_in(space, &positions)?;
         Ok(())
     }
@@ -100,12 +99,4 @@ fn positions(
 ) -> Result<Buffer<u64>, GraphError> {
     let edge = |at: usize| Candidate { src: src[at], dst: dst[at], time: times.map(|times| times[at]) };
     space.filter_map(src.len(), STEP, |at| keep(edge(at)).then_some(at as u64))
-}
-
-fn select<T: Pod + Default + Send + Sync>(
-    space: &Workspace,
-    values: &[T],
-    positions: &[u64],
-) -> Result<Buffer<T>, GraphError> {
-    space.build(positions.len(), STEP, |range| Ok(parallel::map(&positions[range], |&at| values[at as usize])))
 }
