@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// The owned nodes of one type, in ascending order of their original ids; those of a group of parts, part by part. The
 /// *row* of a node is its global id minus the start of the part's range.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PartNodes {
     /// The original id of each row, each one once.
     pub original_ids: Buffer<u32>,

@@ -5,7 +5,7 @@ use super::format::{FORMAT_NAME, version_of};
 use super::{
     Csc, EdgeTypeMeta, Meta, NodeTypeMeta, Part, PartMeta, PartitionBook, Provenance, Report, SplitIndex, TypeDigests,
 };
-use crate::dataset::{EdgeAttributes, HeldOutEdges, Splits, bad_weight, first_bad_weight};
+use crate::dataset::{EdgeAttributes, HeldOutEdges, bad_weight, first_bad_weight};
 use crate::memory::{Buffer, FeatureDtype};
 use crate::{GraphError, NodeTypeId, PartitionId};
 use std::collections::BTreeMap;
@@ -120,30 +120,17 @@ fn describe_edges(edge_type: usize, edges: &EdgesInMemory) -> EdgeTypeMeta {
         relation: format!("e{edge_type}"),
         dst_type: format!("n{}", edges.dst_type.index()),
         num_edges: edges.indices.len() as u64,
-        feature_dim: 0,
-        feature_dtype: FeatureDtype::F32,
         has_weights: edges.weights.is_some(),
         has_times: edges.times.is_some(),
-        held_out: [0; 2],
-        held_out_has_times: false,
-        negatives: [None; 2],
-        labels: None,
-        ids: None,
-        digests: TypeDigests::default(),
+        ..EdgeTypeMeta::default()
     }
 }
 
 fn nodes_of_part(nodes: NodesInMemory) -> PartNodes {
     PartNodes {
         original_ids: (0..nodes.num_nodes as u32).collect::<Vec<_>>().into(),
-        by_original: None,
-        features: None,
-        labels: None,
-        targets: None,
-        splits: Splits::default(),
         times: nodes.times,
-        hot: None,
-        more_labels: Vec::new(),
+        ..PartNodes::default()
     }
 }
 

@@ -7,7 +7,7 @@ use super::map_files::PartFiles;
 use super::meta::Meta;
 use super::{Csc, PartMeta, PartitionBook, SplitIndex};
 use crate::dataset::{
-    EdgeAttributes, EdgeIds, EdgeLabelKind, EdgeLabelValues, EdgeLabels, HeldOutEdges, Splits, TargetMeta, Targets,
+    EdgeAttributes, EdgeIds, EdgeLabelKind, EdgeLabelValues, EdgeLabels, HeldOutEdges, TargetMeta, Targets,
 };
 use crate::memory::{Buffer, FeatureDtype, FeatureDtypes, Features};
 use crate::{DiskPartId, EdgeTypeId, GlobalNodeId, GraphError, NodeTypeId, PartitionId};
@@ -90,15 +90,12 @@ impl Part {
         let none = |dim, dtype| (dim > 0).then(|| Features::empty(dim, dtype));
         let no_times = |has_times: bool| has_times.then(Buffer::default);
         let nodes = meta.node_types.iter().map(|t| PartNodes {
-            original_ids: Buffer::default(),
-            by_original: None,
             features: none(t.feature_dim, t.feature_dtype),
             labels: t.has_labels.then(Buffer::default),
             targets: t.targets.map(|_| Buffer::default()),
-            splits: Splits::default(),
             times: no_times(t.has_times),
-            hot: None,
             more_labels: vec![PartLabel::default(); t.more_labels.len()],
+            ..PartNodes::default()
         });
         let nodes = nodes.collect();
         let type_of = |name: &str| {

@@ -93,7 +93,7 @@ impl NodeTypeMeta {
 }
 
 /// The description of one edge type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeTypeMeta {
     /// The name of the source node type.
     pub src_type: String,
