@@ -5,7 +5,7 @@ use crate::dataset::{HoldOutChoice, OverlapPolicy};
 use serde::{Deserialize, Serialize};
 
 /// The parameters of a partitioning. The same parameters on the same data give the same bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The partitioning method: `metis`, `semi-external`, `ldg` or `random`, or `whole` for a dataset
     /// that was not partitioned.
@@ -65,21 +65,6 @@ pub struct Updates {
 impl Provenance {
     /// Returns the record of a graph that was not partitioned. It does not tell how the graph was loaded.
     pub(crate) fn whole() -> Self {
-        Self {
-            method: "whole".into(),
-            recursive: false,
-            seed: 0,
-            balance: Vec::new(),
-            split: None,
-            to_undirected: false,
-            add_reverse_edges: false,
-            hold_out_edges: None,
-            hold_out_choice: HoldOutChoice::default(),
-            overlap: OverlapPolicy::default(),
-            reverse_types: Vec::new(),
-            edge_ids: false,
-            hotness: None,
-            updates: None,
-        }
+        Self { method: "whole".into(), ..Self::default() }
     }
 }

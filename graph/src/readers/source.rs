@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// assert!(!loaded.dataset.edge_types[0].held_out.is_empty() && loaded.warnings.is_empty());
 /// # Ok::<(), edgecut_graph::GraphError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DatasetSource {
     /// The name of the dataset, under which its parts are stored. `fake` generates a dataset.
     pub name: String,
@@ -62,21 +62,7 @@ pub struct DatasetSource {
 impl DatasetSource {
     /// Describes the dataset `name` in `root_dir`, without changes to it.
     pub fn new(name: impl Into<String>, root_dir: impl Into<PathBuf>) -> Self {
-        Self {
-            name: name.into(),
-            root_dir: root_dir.into(),
-            folder: None,
-            split: None,
-            to_undirected: false,
-            add_reverse_edges: false,
-            split_nodes: None,
-            hold_out_edges: None,
-            overlap: OverlapPolicy::default(),
-            reverse_types: Vec::new(),
-            edge_ids: false,
-            fake: FakeOptions::default(),
-            space: Workspace::default(),
-        }
+        Self { name: name.into(), root_dir: root_dir.into(), ..Self::default() }
     }
 
     /// Describes the dataset in `folder`, named after the folder, without changes to it.
