@@ -80,40 +80,9 @@ pub fn partition(
 /// are finite, since the reader has done so. Memory-mapped features are read only when they are written.
 ///
 /// # Errors
-/// Those of [`partition`].
+/// Those of [`partition`], [`PartitionError::Assignment`] for an assignment that does not fit the dataset, and those of
+/// scratch files.
 pub fn partition_loaded(
-    dataset: Dataset,
-    options: &PartitionOptions,
-    out_dir: &Path,
-    progress: &dyn Progress,
-) -> Result<Meta, PartitionError> {
-    partition_loaded_with(dataset, None, options, out_dir, progress, ExtraFiles::default())
-}
-
-/// Like [`partition_loaded`], with further files in the parts, and by an assignment that is given, such as that of
-/// [`read_assignment`](edgecut_graph::readers::read_assignment), instead of the method of `options`.
-///
-/// # Errors
-/// Those of [`partition`], and [`PartitionError::Assignment`] for an assignment that does not fit the dataset.
-pub fn partition_loaded_with(
-    dataset: Dataset,
-    given: Option<Assignment>,
-    options: &PartitionOptions,
-    out_dir: &Path,
-    progress: &dyn Progress,
-    extra: ExtraFiles,
-) -> Result<Meta, PartitionError> {
-    let inputs = Inputs { space: Workspace::default(), given, extra };
-    partition_loaded_in(dataset, inputs, options, out_dir, progress)
-}
-
-/// Like [`partition_loaded_with`], with the arrays that are made from edges in [`Inputs::space`]. A dataset in scratch files
-/// has been loaded with the same space as [`DatasetSource::space`](edgecut_graph::readers::DatasetSource::space). The parts
-/// are the same, byte for byte.
-///
-/// # Errors
-/// Those of [`partition_loaded_with`], and those of scratch files.
-pub fn partition_loaded_in(
     dataset: Dataset,
     inputs: Inputs,
     options: &PartitionOptions,
@@ -126,9 +95,11 @@ pub fn partition_loaded_in(
 /// The inputs of a run that have defaults.
 #[derive(Clone, Default)]
 pub struct Inputs<'a> {
-    /// The place for arrays that are made from edges.
+    /// The place for arrays that are made from edges. A dataset in scratch files has been loaded with the same space as
+    /// [`DatasetSource::space`](edgecut_graph::readers::DatasetSource::space). The parts are the same, byte for byte.
     pub space: Workspace,
-    /// The assignment, instead of one by the method of the options.
+    /// The assignment, such as that of [`read_assignment`](edgecut_graph::readers::read_assignment), instead of one by the method
+    /// of the options.
     pub given: Option<Assignment>,
     /// Further files in the parts.
     pub extra: ExtraFiles<'a>,

@@ -3,9 +3,8 @@
 use crate::errors::{failed, invalid};
 use crate::fork_guard::enter;
 use edgecut_cluster::{end_with_parent, say};
-use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings, read_assignment};
-use edgecut_partition::{Assignment, Method, PartitionOptions, partition_loaded_with};
+use edgecut_partition::{Assignment, Inputs, Method, PartitionOptions, partition_loaded};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +71,6 @@ fn run(
     warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     let read = |file: &Path| read_assignment(file, &dataset.node_types, options.num_parts);
     let given = assignment.map(read).transpose().map_err(|error| failed(&error))?.map(|parts| Assignment { parts });
-    let meta = partition_loaded_with(dataset, given, options, output_dir, &(), ExtraFiles::default());
+    let meta = partition_loaded(dataset, Inputs { given, ..Inputs::default() }, options, output_dir, &());
     serde_json::to_string(&meta.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
 }

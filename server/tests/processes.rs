@@ -7,7 +7,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, FeatureDtype, Features, Meta, NodeTypeId, Part, write_built_features};
-use edgecut_partition::{PartitionOptions, partition, partition_loaded_with};
+use edgecut_partition::{Inputs, PartitionOptions, partition, partition_loaded};
 use edgecut_testing::{BUCKET, Process, S3Server, Signal, assert_has, free_ports, unplace};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -332,7 +332,8 @@ fn part_without_features() -> Parts {
     let deferred = [Some((features.dim(), FeatureDtype::F32))];
     let extra = ExtraFiles { deferred_features: &deferred, ..ExtraFiles::default() };
     let path = dir.path().join("parts");
-    partition_loaded_with(graph, None, &PartitionOptions::new(1), &path, &(), extra).expect("a part");
+    let inputs = Inputs { extra, ..Inputs::default() };
+    partition_loaded(graph, inputs, &PartitionOptions::new(1), &path, &()).expect("a part");
     Parts { dir }
 }
 

@@ -130,22 +130,10 @@ pub fn tensor_batches<B: GnnBackend>(
     options: BatchOptions,
     device: &B::Device,
 ) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
-    cached_tensor_batches(loader, epoch, schema, options, None, device)
+    tensor_batches_from(loader, (epoch, 0), schema, options, None, device)
 }
 
-/// Like [`tensor_batches`], for a loader that does not fetch the features in `cache`.
-pub fn cached_tensor_batches<B: GnnBackend>(
-    loader: &DistNeighborLoader,
-    epoch: u64,
-    schema: &Arc<GraphSchema>,
-    options: BatchOptions,
-    cache: Option<&FeatureCache<B>>,
-    device: &B::Device,
-) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
-    tensor_batches_from(loader, (epoch, 0), schema, options, cache, device)
-}
-
-/// Like [`cached_tensor_batches`], from a step of the epoch on.
+/// Like [`tensor_batches`], from a step of the epoch on, and for a loader that does not fetch the features in `cache`.
 pub(crate) fn tensor_batches_from<B: GnnBackend>(
     loader: &DistNeighborLoader,
     (epoch, first_step): (u64, usize),

@@ -52,7 +52,7 @@ mod training_config;
 mod training_loader;
 
 pub use backends::{Compiles, Tasks, TrainingBackend};
-pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
+pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
 pub use drop_edges::DropEdges;
 pub use edgecut_gnn::Cpu;
 #[cfg(feature = "cuda")]

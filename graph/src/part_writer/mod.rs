@@ -39,4 +39,4 @@ pub use options::WriteOptions;
 pub(crate) use part_digests::PartDigests;
 pub use progress::{WriteError, WriteProgress};
 pub(crate) use write::write_meta;
-pub use write::{write_parts, write_parts_with};
+pub use write::write_parts_with;

@@ -1,6 +1,6 @@
 //! A whole dataset as one part.
 
-use super::{Grouped, WriteError, WriteOptions, check_names, write_parts};
+use super::{ExtraFiles, Grouped, WriteError, WriteOptions, check_names, write_parts_with};
 use crate::GraphError;
 use crate::dataset::Dataset;
 use crate::memory::Workspace;
@@ -18,10 +18,10 @@ pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> 
     check_names(&dataset).map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
     let assignment: Vec<Vec<u32>> = dataset.node_types.iter().map(|nodes| vec![0; nodes.num_nodes]).collect();
     let options = WriteOptions { num_parts: 1, provenance: Provenance::whole(), is_synced: false };
-    write_parts(Grouped::new_in(&Workspace::default(), dataset)?, &assignment, options, dir, &()).map_err(|error| {
-        match error {
-            WriteError::Graph(error) => error,
-            WriteError::Cancelled => unreachable!("the progress `()` never cancels"),
-        }
+    let dataset = Grouped::new_in(&Workspace::default(), dataset)?;
+    let written = write_parts_with(dataset, &assignment, options, dir, &(), ExtraFiles::default());
+    written.map_err(|error| match error {
+        WriteError::Graph(error) => error,
+        WriteError::Cancelled => unreachable!("the progress `()` never cancels"),
     })
 }

@@ -20,26 +20,12 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// Writes the parts of a dataset to `dir`, an empty folder. `META.json` is written last. `assignment` is the part of
-/// each node of each node type, by original id. In-edges are dropped once they are renumbered.
+/// Writes the parts of a dataset to `dir`, an empty folder, with further files. `META.json` is written last. `assignment` is
+/// the part of each node of each node type, by original id. In-edges are dropped once they are renumbered.
 ///
 /// # Errors
 /// Fails for an assignment that does not match the dataset, for names that cannot be folder names, on an I/O error, or
 /// with [`WriteError::Cancelled`]. Files that were already written remain.
-pub fn write_parts(
-    dataset: Grouped,
-    assignment: &[Vec<u32>],
-    options: WriteOptions,
-    dir: &Path,
-    progress: &dyn WriteProgress,
-) -> Result<Meta, WriteError> {
-    write_parts_with(dataset, assignment, options, dir, progress, ExtraFiles::default())
-}
-
-/// Like [`write_parts`], with further files.
-///
-/// # Errors
-/// As [`write_parts`].
 pub fn write_parts_with(
     dataset: Grouped,
     assignment: &[Vec<u32>],

@@ -22,9 +22,7 @@ use edgecut_graph::{
     end_on_unreadable_pages, shown_bytes,
 };
 use edgecut_output::check_output;
-use edgecut_partition::{
-    Assignment, Inputs, PartitionError, PartitionOptions, check_free, partition_loaded_in, verify,
-};
+use edgecut_partition::{Assignment, Inputs, PartitionError, PartitionOptions, check_free, partition_loaded, verify};
 use edgecut_tables::{DroppedRows, PartFeatures, TableOptions, build_part_features, read_tables};
 use memory_limit::AnonymousMemory;
 use output::{Described, Results, Run};
@@ -204,7 +202,7 @@ fn partition(dataset: Dataset, job: &Job, terminal: &Terminal, extra: ExtraFiles
     let given =
         job.assignment.as_ref().map(read).transpose().context("--assignment")?.map(|parts| Assignment { parts });
     let inputs = Inputs { space: job.source.space.clone(), given, extra };
-    Ok(partition_loaded_in(dataset, inputs, &job.options, &job.out_dir, terminal)?)
+    Ok(partition_loaded(dataset, inputs, &job.options, &job.out_dir, terminal)?)
 }
 
 /// Checks that a report can be written, before the graph is read.

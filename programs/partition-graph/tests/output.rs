@@ -4,7 +4,7 @@ use crate::graphs;
 
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Meta};
 use edgecut_partition::{
-    Assignment, PartitionError, PartitionOptions, Phase, Progress, assign, partition, partition_loaded, verify,
+    Assignment, Inputs, PartitionError, PartitionOptions, Phase, Progress, assign, partition, partition_loaded, verify,
     write_parts,
 };
 use edgecut_testing::{assert_has, names};
@@ -136,7 +136,7 @@ fn a_dataset_that_is_given_away_makes_the_same_parts() {
     let given = root.path().join("given");
     let options = PartitionOptions::new(3);
     partition(&rich(), &options, &lent, &()).unwrap();
-    partition_loaded(rich(), &options, &given, &()).unwrap();
+    partition_loaded(rich(), Inputs::default(), &options, &given, &()).unwrap();
     assert_eq!(contents(&lent), contents(&given));
 }
 
@@ -144,9 +144,10 @@ fn a_dataset_that_is_given_away_makes_the_same_parts() {
 fn a_dataset_that_is_given_away_is_checked_all_the_same() {
     let root = graphs::tempdir();
     let dir = root.path().join("parts");
-    let error = partition_loaded(bare(3, &[(0, 1), (1, 3)]), &PartitionOptions::new(2), &dir, &()).unwrap_err();
+    let [two, four] = [2, 4].map(PartitionOptions::new);
+    let error = partition_loaded(bare(3, &[(0, 1), (1, 3)]), Inputs::default(), &two, &dir, &()).unwrap_err();
     assert!(error.to_string().contains("the destination of edge 1 is node 3"), "{error}");
-    let error = partition_loaded(bare(3, &[]), &PartitionOptions::new(4), &dir, &()).unwrap_err();
+    let error = partition_loaded(bare(3, &[]), Inputs::default(), &four, &dir, &()).unwrap_err();
     assert!(matches!(error, PartitionError::TooManyParts { .. }), "{error}");
     assert!(names(root.path()).is_empty());
 }

@@ -4,7 +4,7 @@ use crate::graphs;
 
 use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load};
 use edgecut_graph::{Dataset, FeatureDtype, HotnessRule, Workspace, write_npy};
-use edgecut_partition::{Assignment, Inputs, Method, PartitionOptions, partition, partition_loaded_in};
+use edgecut_partition::{Assignment, Inputs, Method, PartitionOptions, partition, partition_loaded};
 use edgecut_testing::names;
 use graphs::{any_graph, contents, tempdir};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn methods() -> [Method; 3] {
 fn compare(source: &DatasetSource, options: &PartitionOptions, given: Option<&Assignment>) {
     let root = tempdir();
     let inputs = Inputs { given: given.cloned(), ..Inputs::default() };
-    partition_loaded_in(load(source).unwrap(), inputs, options, &root.path().join("memory"), &()).unwrap();
+    partition_loaded(load(source).unwrap(), inputs, options, &root.path().join("memory"), &()).unwrap();
     let expected = contents(&root.path().join("memory"));
     let scratch = root.path().join("scratch");
     for work_bytes in WORK_BYTES {
@@ -31,7 +31,7 @@ fn compare(source: &DatasetSource, options: &PartitionOptions, given: Option<&As
         let dataset = load(&source).unwrap();
         assert!(dataset.edge_types.iter().all(|edges| edges.src.is_empty() || edges.src.is_mapped()));
         let inputs = Inputs { space, given: given.cloned(), ..Inputs::default() };
-        partition_loaded_in(dataset, inputs, options, &out, &()).unwrap();
+        partition_loaded(dataset, inputs, options, &out, &()).unwrap();
         assert!(contents(&out) == expected, "{work_bytes} bytes, {options:?}");
         assert_eq!(names(&scratch), Vec::<String>::new());
     }
@@ -186,7 +186,7 @@ fn a_generated_graph_is_the_same() {
 fn in_scratch(dataset: Dataset, options: &PartitionOptions, root: &Path) -> PathBuf {
     let space = Workspace::scratch(root, 1 << 16, ()).unwrap();
     let out = root.join("scratch");
-    partition_loaded_in(dataset, Inputs { space, ..Inputs::default() }, options, &out, &()).unwrap();
+    partition_loaded(dataset, Inputs { space, ..Inputs::default() }, options, &out, &()).unwrap();
     out
 }
 

@@ -6,7 +6,7 @@ use crate::programs::*;
 
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::{Dataset, HoldOut, map_npy, write_npy};
-use edgecut_partition::{PartitionOptions, partition_loaded_with};
+use edgecut_partition::{Inputs, PartitionOptions, partition_loaded};
 use edgecut_tables::{TableOptions, Transforms, read_tables};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor};
@@ -102,7 +102,8 @@ pub(crate) fn partition_tables_as(
     change(&mut read.dataset);
     let json = read.transforms.to_json();
     let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
-    partition_loaded_with(read.dataset, None, &PartitionOptions::new(num_parts), parts, &(), extra).expect("parts");
+    let inputs = Inputs { extra, ..Inputs::default() };
+    partition_loaded(read.dataset, inputs, &PartitionOptions::new(num_parts), parts, &()).expect("parts");
 }
 
 /// A row of a table of predictions: the columns of row numbers and ranks, the texts (ids of the tables and names of

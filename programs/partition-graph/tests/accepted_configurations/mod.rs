@@ -2,7 +2,7 @@
 
 use crate::table_files::{Folder, arrays};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
-use edgecut_partition::{Method, PartitionOptions, partition_loaded, verify};
+use edgecut_partition::{Inputs, Method, PartitionOptions, partition_loaded, verify};
 use edgecut_tables::{TableError, TableOptions, read_tables};
 use parquet::basic::Compression;
 use proptest::prelude::*;
@@ -172,7 +172,7 @@ fn write_parquet(folder: &Folder, case: &Case) {
 fn partition(folder: &Folder, out: &str, num_parts: u32) -> Result<(), TableError> {
     let read = read_tables(&folder.path("graph.json"), "graph", &TableOptions::default())?;
     let options = PartitionOptions { method: Method::Random, ..PartitionOptions::new(num_parts) };
-    partition_loaded(read.dataset, &options, &folder.path(out), &()).unwrap();
+    partition_loaded(read.dataset, Inputs::default(), &options, &folder.path(out), &()).unwrap();
     verify(&folder.path(out)).unwrap();
     Ok(())
 }
