@@ -4,7 +4,7 @@
 
 use crate::dist_graph::routing::Elsewhere;
 use crate::error::SampleError;
-use crate::numbering::node_table::NodeTable;
+use crate::numbering::row_index::RowIndex;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
@@ -39,7 +39,7 @@ pub(crate) struct Requested {
     /// By part, the replies. They are not kept for later batches: a reply that all batches have taken is gone.
     pieces: Vec<Vec<Option<WeakDelivery>>>,
     /// By part, the position of each requested row. Only made if another batch searches for it.
-    index: OnceLock<Vec<NodeTable>>,
+    index: OnceLock<Vec<RowIndex>>,
 }
 
 /// Rows of a reply to another batch.
@@ -85,18 +85,38 @@ impl Requested {
         Self { rows, per_piece, pieces, index: OnceLock::new() }
     }
 
-    fn index(&self) -> &[NodeTable] {
-        self.index.get_or_init(|| self.rows.iter().map(|of_part| table_of(&of_part.rows)).collect())
+    fn index(&self) -> &[RowIndex] {
+        self.index.get_or_init(|| self.rows.iter().map(|of_part| RowIndex::new(&of_part.rows)).collect())
     }
 }
 
-/// Makes a table of the position of each row.
-fn table_of(rows: &[u32]) -> NodeTable {
-    let mut table = NodeTable::with_room_for(rows.len());
-    for (&row, position) in rows.iter().zip(0..) {
-        table.get_or_insert(row, position);
+/// The rows of a part that an earlier batch has requested.
+struct EarlierRows<'a> {
+    index: &'a RowIndex,
+    /// The number of rows of each request but the last.
+    per_piece: usize,
+    /// The reply to each request, `None` if all batches have taken it. Replies are held until this batch has its rows.
+    replies: Vec<Option<SharedRows>>,
+}
+
+impl<'a> EarlierRows<'a> {
+    /// Returns the rows of `part` that `batch` has requested, or `None` if it waits for none of them.
+    fn new(batch: &'a Requested, part: usize) -> Option<Self> {
+        let deliveries = batch.pieces[part].iter().map(|piece| piece.as_ref()?.upgrade());
+        let replies: Vec<Option<SharedRows>> =
+            deliveries.map(|delivery| Some(SharedRows { delivery: delivery?, rows: Vec::new() })).collect();
+        let is_awaited = replies.iter().any(Option::is_some);
+        is_awaited.then(|| Self { index: &batch.index()[part], per_piece: batch.per_piece, replies })
     }
-    table
+
+    /// Shares a row with the earlier batch, if it waits for that row. `position` is the row's position in this batch.
+    fn share(&mut self, row: u32, position: u32) -> bool {
+        let Some(at) = self.index.get(row) else { return false };
+        let at = at as usize;
+        let Some(Some(reply)) = self.replies.get_mut(at / self.per_piece) else { return false };
+        reply.rows.push((position, (at % self.per_piece) as u32));
+        true
+    }
 }
 
 /// Divides the rows of a batch into those to request and those that come with the replies to `others`.
@@ -104,27 +124,22 @@ pub(crate) fn divide(rows: &[Elsewhere], others: &[Arc<Requested>]) -> (Vec<Else
     let mut shared = Vec::new();
     let mut left = Vec::with_capacity(rows.len());
     for (part, wanted) in rows.iter().enumerate() {
-        // The replies are held until this batch has its rows.
-        let mut deliveries: Vec<Vec<Option<SharedRows>>> = Vec::with_capacity(others.len());
-        for other in others.iter().filter(|_| !wanted.rows.is_empty()) {
-            let held = other.pieces[part].iter().map(|piece| piece.as_ref()?.upgrade());
-            deliveries.push(held.map(|delivery| Some(SharedRows { delivery: delivery?, rows: Vec::new() })).collect());
-        }
         let mut fresh = Elsewhere::default();
-        for (&row, &position) in wanted.rows.iter().zip(&wanted.positions) {
-            let found = others.iter().zip(&mut deliveries).find_map(|(other, deliveries)| {
-                let at = other.index()[part].get(row)? as usize;
-                let reply = deliveries.get_mut(at / other.per_piece)?.as_mut()?;
-                reply.rows.push((position, (at % other.per_piece) as u32));
-                Some(())
-            });
-            if found.is_none() {
-                fresh.rows.push(row);
-                fresh.positions.push(position);
+        if !wanted.rows.is_empty() {
+            let mut earlier: Vec<EarlierRows> =
+                others.iter().filter_map(|other| EarlierRows::new(other, part)).collect();
+            fresh.rows.reserve(wanted.rows.len());
+            fresh.positions.reserve(wanted.rows.len());
+            for (&row, &position) in wanted.rows.iter().zip(&wanted.positions) {
+                if !earlier.iter_mut().any(|earlier| earlier.share(row, position)) {
+                    fresh.rows.push(row);
+                    fresh.positions.push(position);
+                }
             }
+            let replies = earlier.into_iter().flat_map(|earlier| earlier.replies).flatten();
+            shared.extend(replies.filter(|reply| !reply.rows.is_empty()));
         }
         left.push(fresh);
-        shared.extend(deliveries.into_iter().flatten().flatten().filter(|reply| !reply.rows.is_empty()));
     }
     (left, shared)
 }

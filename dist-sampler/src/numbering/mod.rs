@@ -2,6 +2,7 @@
 
 pub(crate) mod disjoint;
 pub(crate) mod node_table;
+pub(crate) mod row_index;
 pub(crate) mod shared;
 
 /// The numbers of the nodes of one type in a batch.
