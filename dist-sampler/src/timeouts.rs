@@ -18,3 +18,6 @@ pub(crate) const BLAME_LEAD_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) const MIN_DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(4);
 /// The pause before a server is asked again that still waits for the others.
 pub(crate) const DESCRIPTION_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// The time after which a gather on a network thread leaves the other rows of its piece to a worker, if it has waited for the
+/// disk. A piece that is in memory takes less than a tenth of it.
+pub(crate) const MAX_NETWORK_GATHER_TIMEOUT: Duration = Duration::from_millis(1);

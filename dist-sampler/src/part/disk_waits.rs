@@ -24,19 +24,36 @@ impl DiskWaits {
     /// Runs `read` and records whether the calling thread has waited for the disk meanwhile. Other threads that take part
     /// in the read do not count.
     pub(crate) fn watch<T>(&self, read: impl FnOnce() -> T) -> T {
-        let before = waits_of_thread();
+        let watched = WatchedRead::start();
         let value = read();
-        // A kernel that does not count waits may have had one.
-        self.record(before.is_none() || waits_of_thread() != before);
+        self.record(watched.has_waited());
         value
     }
 
-    fn record(&self, has_waited: bool) {
+    /// Records whether a read has waited for the disk.
+    pub(crate) fn record(&self, has_waited: bool) {
         if has_waited {
             self.quiet.store(0, Ordering::Relaxed);
         } else if !self.are_rare() {
             self.quiet.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// A read of the thread that has started it.
+pub(crate) struct WatchedRead {
+    waits_before: Option<i64>,
+}
+
+impl WatchedRead {
+    pub(crate) fn start() -> Self {
+        Self { waits_before: waits_of_thread() }
+    }
+
+    /// Returns true if the thread has waited for the disk since the start. A kernel that does not count waits may have had
+    /// one.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.waits_before.is_none() || waits_of_thread() != self.waits_before
     }
 }
 

@@ -61,7 +61,8 @@ impl LocalPart {
         read()
     }
 
-    fn fetch_may_wait_for_disk(&self, node_type: NodeTypeId, wanted: NodeFields) -> bool {
+    /// Returns true if attributes are read from a mapped file.
+    pub(crate) fn fetch_may_wait_for_disk(&self, node_type: NodeTypeId, wanted: NodeFields) -> bool {
         let nodes = self.part.nodes(node_type);
         let has_mapped_labels = nodes.labels.as_ref().is_some_and(Buffer::is_mapped)
             || nodes.targets.as_ref().is_some_and(Buffer::is_mapped);

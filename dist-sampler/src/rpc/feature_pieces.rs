@@ -2,24 +2,30 @@
 
 use crate::arrays::ids_in;
 use crate::config::node_fields::NodeFields;
+use crate::part::disk_waits::WatchedRead;
 use crate::part::local_part::LocalPart;
 use crate::part::requests::{FetchRequest, Refusal};
 use crate::payload::{PIECE_BYTES, Payload, PieceSource};
+use crate::timeouts::MAX_NETWORK_GATHER_TIMEOUT;
 use crate::workers::{LINE_BYTES, ON_POOL, Workers};
 use bytes::{Bytes, BytesMut};
-use edgecut_graph::NodeTypeId;
+use edgecut_graph::{Features, NodeTypeId};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+/// The rows that the network thread gathers between two looks at the clock. Each may wait for the disk.
+const ROWS_PER_LOOK: usize = 16;
 
 /// The feature rows of a reply, as stored, end to end.
 ///
 /// The network thread gathers a piece and sends it from its cache, so that the receiver places the first rows while the
-/// next ones are gathered, and no other thread has to wake up. Once a gather has waited for the disk, a worker gathers
-/// the next pieces. Each is sent before the next one is gathered: the reply blocks those behind it, and a client takes a
-/// server that sends nothing for suspended.
+/// next ones are gathered, and no other thread has to wake up. A gather that waits for the disk ends its piece early, and
+/// a worker gathers the next pieces. Each is sent before the next one is gathered: the reply blocks those behind it, and a
+/// client takes a server that sends nothing for suspended.
 pub(crate) struct FeaturePieces {
     part: LocalPart,
     workers: Arc<Workers>,
@@ -76,15 +82,40 @@ impl FeaturePieces {
 
     /// Gathers the next piece.
     fn gather(&mut self, memory: &mut BytesMut) -> io::Result<Bytes> {
-        let rows = self.rows.split_to(self.next_len());
+        let rows = self.rows.slice(..self.next_len());
         let rows = ids_in(&rows).map_err(io::Error::other)?;
         let features = self.part.features(self.node_type).map_err(|refusal| io::Error::other(refusal.by_own_part()))?;
-        self.part.watch_fetch(self.node_type, NodeFields::FEATURES, rows.len(), || {
-            memory.reserve(rows.len() * self.row_bytes);
-            features.for_each_row(rows, |row| memory.extend_from_slice(row));
-        });
+        memory.reserve(rows.len() * self.row_bytes);
+        let num_gathered = if self.part.fetch_may_wait_for_disk(self.node_type, NodeFields::FEATURES) {
+            let watched = WatchedRead::start();
+            let start = Instant::now();
+            let num_gathered = gather_until(features, rows, memory, || {
+                start.elapsed() >= MAX_NETWORK_GATHER_TIMEOUT && watched.has_waited()
+            });
+            self.part.disk_waits.record(watched.has_waited());
+            num_gathered
+        } else {
+            gather_until(features, rows, memory, || false)
+        };
+        let _ = self.rows.split_to(num_gathered * size_of::<u32>());
         Ok(memory.split().freeze())
     }
+}
+
+/// Appends `rows` to `memory`, the first ones if `must_end` returns true between two of them. Returns their number.
+fn gather_until(
+    features: &Features,
+    rows: &[u32],
+    memory: &mut BytesMut,
+    must_end: impl Fn() -> bool,
+) -> usize {
+    for (row, num_gathered) in features.stored_rows(rows).zip(1..) {
+        memory.extend_from_slice(row);
+        if num_gathered % ROWS_PER_LOOK == 0 && must_end() {
+            return num_gathered;
+        }
+    }
+    rows.len()
 }
 
 impl PieceSource for FeaturePieces {
@@ -110,8 +141,9 @@ impl PieceSource for FeaturePieces {
 mod tests {
     use super::*;
     use crate::arrays::bytes_of;
-    use edgecut_graph::{Dataset, DiskPartId, Features, NodeData, Part};
+    use edgecut_graph::{Dataset, DiskPartId, NodeData, Part};
     use edgecut_partition::{Method, PartitionOptions, partition};
+    use std::cell::Cell;
 
     const NODES: NodeTypeId = NodeTypeId(0);
     const DIM: usize = 3;
@@ -173,6 +205,25 @@ mod tests {
             }
             let refused = FeaturePieces::answer(&part, workers.clone(), &request, 1000);
             assert!(matches!(refused, Err(Refusal::TooLarge)));
+        }
+    }
+
+    #[test]
+    fn a_gather_ends_early_with_whole_rows() {
+        let values: Vec<f32> = (0..NUM_NODES * DIM).map(|value| value as f32).collect();
+        let features = Features::F32 { values: values.into(), dim: DIM };
+        let rows: Vec<u32> = (0..3 * ROWS_PER_LOOK + 5).map(|at| (at * 7 % NUM_NODES) as u32).collect();
+        for (looks, expected) in [(1, ROWS_PER_LOOK), (3, 3 * ROWS_PER_LOOK), (4, rows.len())] {
+            let left = Cell::new(looks);
+            let mut memory = BytesMut::new();
+            let gathered = gather_until(&features, &rows, &mut memory, || {
+                left.set(left.get() - 1);
+                left.get() == 0
+            });
+            assert_eq!(gathered, expected);
+            let mut whole = Vec::new();
+            features.append_rows(&rows[..gathered], &mut whole);
+            assert_eq!(memory, whole);
         }
     }
 

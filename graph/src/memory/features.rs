@@ -194,23 +194,23 @@ impl Features {
     /// If a row is out of range.
     pub fn append_rows(&self, rows: &[u32], out: &mut Vec<u8>) {
         out.reserve(rows.len() * self.dtype().row_bytes(self.dim()));
-        self.for_each_row(rows, |row| out.extend_from_slice(row));
+        self.stored_rows(rows).for_each(|row| out.extend_from_slice(row));
     }
 
-    /// Passes the given rows to `take` as they are stored.
+    /// Returns the given rows as they are stored. The next ones are prefetched.
     ///
     /// # Panics
-    /// If a row is out of range.
-    pub fn for_each_row(&self, rows: &[u32], mut take: impl FnMut(&[u8])) {
+    /// The iterator panics if a row is out of range.
+    pub fn stored_rows<'a>(&'a self, rows: &'a [u32]) -> impl Iterator<Item = &'a [u8]> {
         let row_bytes = self.dtype().row_bytes(self.dim());
         let bytes = self.bytes();
-        let row = |row: u32| &bytes[row as usize * row_bytes..][..row_bytes];
-        for (i, &wanted) in rows.iter().enumerate() {
+        let row = move |row: u32| &bytes[row as usize * row_bytes..][..row_bytes];
+        rows.iter().enumerate().map(move |(i, &wanted)| {
             if let Some(&soon) = rows.get(i + ROWS_AHEAD) {
                 prefetch_all(row(soon));
             }
-            take(row(wanted));
-        }
+            row(wanted)
+        })
     }
 
     /// Returns the first row of integers that [`Features::to_dtype`] would not have made: its greatest entry is not 127,
