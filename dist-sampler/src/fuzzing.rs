@@ -26,6 +26,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tarpc::{ClientMessage, Response};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The largest payload and the largest reply. An announced payload takes that much memory.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 16;
@@ -45,7 +46,7 @@ pub fn read_answers(bytes: &[u8]) -> (usize, Option<String>) {
 }
 
 fn read_frames<In: DeserializeOwned + CarriesPayload + Unpin>(bytes: &[u8]) -> (usize, Option<String>) {
-    let mut transport = BulkTransport::<_, In, Request>::new(bytes, MAX_MESSAGE_BYTES);
+    let mut transport = BulkTransport::<_, In, Request>::new(receiving(bytes), MAX_MESSAGE_BYTES);
     let mut count = 0;
     loop {
         match block_on(transport.next()) {
@@ -54,6 +55,11 @@ fn read_frames<In: DeserializeOwned + CarriesPayload + Unpin>(bytes: &[u8]) -> (
             None => return (count, None),
         }
     }
+}
+
+/// Returns a connection that receives `bytes`.
+fn receiving(bytes: &[u8]) -> impl AsyncRead + AsyncWrite + Unpin {
+    tokio::io::join(bytes, tokio::io::sink())
 }
 
 fn frame<M: Serialize + CarriesPayload + Unpin>(message: M) -> Vec<u8> {
@@ -108,7 +114,7 @@ impl PartService {
     /// # Errors
     /// The error of bytes that are no frames.
     pub fn answer(&self, frames: &[u8]) -> io::Result<[usize; 3]> {
-        let mut transport = BulkTransport::<_, Request, Request>::new(frames, MAX_MESSAGE_BYTES);
+        let mut transport = BulkTransport::<_, Request, Request>::new(receiving(frames), MAX_MESSAGE_BYTES);
         let mut counts = [0; 3];
         while let Some(request) = block_on(transport.next()) {
             let answer = self.service.clone().answer_alone(request?, &self.graph.config);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 const MIN_SEARCHED: usize = 64;
 
 /// The sink of the reply to a request.
+#[derive(Debug)]
 pub(crate) struct ReplySink {
     pub(crate) request_id: u64,
     pub(crate) sink: Weak<dyn PayloadSink>,

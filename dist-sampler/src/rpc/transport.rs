@@ -26,7 +26,7 @@ const HEADER_BYTES: usize = 16;
 const MAX_HEAD_BYTES: usize = 1 << 20;
 /// The number of queued bytes above which the sender waits for the network.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
-/// The bytes that sinks take before other work of the thread has its turn.
+/// The bytes that sinks take before the thread looks for events of the network.
 const MAX_TAKEN_BYTES: usize = 1 << 20;
 
 /// A message with a bulk array that is sent next to it.
@@ -63,8 +63,10 @@ pub(crate) struct BulkTransport<S, In, Out> {
     reading: Reading<In>,
     writer: FrameWriter,
     sinks: ReplySinks,
-    /// The bytes that sinks have taken since other work of the thread had its turn.
+    /// The bytes that sinks have taken since the thread looked for events of the network.
     taken_bytes: usize,
+    /// Whether a sink has taken bytes since other tasks of the thread had their turn.
+    has_taken: bool,
     end_is_error: bool,
     _messages: PhantomData<fn(Out)>,
 }
@@ -91,6 +93,7 @@ impl<S, In, Out> BulkTransport<S, In, Out> {
             writer: FrameWriter::default(),
             sinks: ReplySinks::default(),
             taken_bytes: 0,
+            has_taken: false,
             end_is_error: false,
             _messages: PhantomData,
         }
@@ -112,54 +115,54 @@ fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-impl<S, In, Out> Stream for BulkTransport<S, In, Out>
+impl<S, In, Out> BulkTransport<S, In, Out>
 where
-    S: AsyncRead + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin,
     In: DeserializeOwned + CarriesPayload + Unpin,
 {
-    type Item = io::Result<In>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<In>>> {
-        let this = &mut *self;
+    /// Receives the next message.
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<In>>> {
         loop {
-            match &mut this.reading {
+            match &mut self.reading {
                 Reading::Header { buffer, filled } => {
-                    if !ready!(this.reader.poll_fill(&mut this.stream, cx, buffer, filled))? {
+                    if !ready!(self.reader.poll_fill(&mut self.stream, cx, buffer, filled))? {
                         // A stream may end between frames, but not within one.
-                        let cut = *filled > 0 || this.end_is_error;
+                        let cut = *filled > 0 || self.end_is_error;
                         return Poll::Ready(cut.then(|| Err(io::ErrorKind::UnexpectedEof.into())));
                     }
-                    let (head_len, payload_len) = parse_header(buffer, this.max_payload_bytes)?;
-                    this.reading = Reading::Head { buffer: vec![0; head_len], filled: 0, payload_len };
+                    let (head_len, payload_len) = parse_header(buffer, self.max_payload_bytes)?;
+                    self.reading = Reading::Head { buffer: vec![0; head_len], filled: 0, payload_len };
                 }
                 Reading::Head { buffer, filled, payload_len } => {
-                    if !ready!(this.reader.poll_fill(&mut this.stream, cx, buffer, filled))? {
+                    if !ready!(self.reader.poll_fill(&mut self.stream, cx, buffer, filled))? {
                         return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                     }
                     let message = In::from_head(buffer).map_err(|e| invalid(format!("message head: {e}")))?;
                     let memory = PayloadMemory::new(*payload_len);
-                    let sink = message.answered_request().and_then(|id| this.sinks.take(id, *payload_len));
-                    this.reading = Reading::Payload { message: Some(message), memory, filled: 0, sink };
+                    let sink = message.answered_request().and_then(|id| self.sinks.take(id, *payload_len));
+                    self.reading = Reading::Payload { message: Some(message), memory, filled: 0, sink };
                 }
                 Reading::Payload { message, memory, filled, sink } => {
                     while *filled < memory.len() {
-                        if this.taken_bytes >= MAX_TAKEN_BYTES {
-                            this.taken_bytes = 0;
-                            // The thread looks for events of the network before it continues here.
-                            ready!(pin!(tokio::task::yield_now()).poll(cx));
-                        }
                         let before = *filled;
-                        if !ready!(this.reader.poll_more(&mut this.stream, cx, memory.bytes_mut(), filled))? {
+                        if sink.is_some() {
+                            ready!(poll_turn(self.has_taken, &mut self.taken_bytes, cx));
+                            if let Poll::Ready(Err(error)) = self.writer.poll_drain(&mut self.stream, cx, 0) {
+                                return Poll::Ready(Some(Err(error)));
+                            }
+                        }
+                        if !ready!(self.reader.poll_more(&mut self.stream, cx, memory.bytes_mut(), filled))? {
                             return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                         }
                         if let Some(sink) = sink {
                             sink.arrived(&memory.as_ref()[..*filled]);
-                            this.taken_bytes += *filled - before;
+                            self.taken_bytes += *filled - before;
+                            self.has_taken = true;
                         }
                     }
                     let payload = std::mem::replace(memory, PayloadMemory::new(0)).into_bytes();
                     let message = message.take();
-                    this.reading = Reading::START;
+                    self.reading = Reading::START;
                     if let Some(mut message) = message {
                         message.put_payload(payload);
                         return Poll::Ready(Some(Ok(message)));
@@ -167,6 +170,39 @@ where
                 }
             }
         }
+    }
+}
+
+/// Gives other tasks of the thread their turn after a sink has taken bytes. A batch whose reply is complete can then send
+/// its next requests before another reply is received, and the peer does not run out of requests.
+fn poll_turn(has_taken: bool, taken_bytes: &mut usize, cx: &mut Context<'_>) -> Poll<()> {
+    if !has_taken {
+        return Poll::Ready(());
+    }
+    if *taken_bytes < MAX_TAKEN_BYTES {
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    *taken_bytes = 0;
+    // The thread looks for events of the network before it continues.
+    pin!(tokio::task::yield_now()).poll(cx)
+}
+
+impl<S, In, Out> Stream for BulkTransport<S, In, Out>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    In: DeserializeOwned + CarriesPayload + Unpin,
+{
+    type Item = io::Result<In>;
+
+    /// Receives the next message. While a sink takes its payload, queued messages are sent as well, since the caller may
+    /// not get to [`Sink::poll_flush`] before the message is complete.
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<In>>> {
+        let message = self.poll_message(cx);
+        if message.is_pending() {
+            self.has_taken = false;
+        }
+        message
     }
 }
 
@@ -243,8 +279,10 @@ mod tests {
     use crate::payload::PieceSource;
     use bytes::BytesMut;
     use edgecut_testing::assert_has;
-    use futures::{SinkExt, StreamExt};
+    use futures::{FutureExt, SinkExt, StreamExt};
     use serde::Deserialize;
+    use std::sync::Weak;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::io::AsyncWriteExt;
 
     #[derive(Debug, Default, Serialize, Deserialize)]
@@ -255,6 +293,10 @@ mod tests {
         /// The sizes of pieces that follow the payload.
         #[serde(skip)]
         pieces: Vec<usize>,
+        /// The number of the request that this message answers.
+        answers: Option<u64>,
+        #[serde(skip)]
+        sink: Option<ReplySink>,
     }
 
     /// Makes pieces of numbers, which count up through all pieces.
@@ -293,6 +335,27 @@ mod tests {
         }
         fn put_payload(&mut self, payload: Bytes) {
             self.payload = payload;
+        }
+        fn take_sink(&mut self) -> Option<ReplySink> {
+            self.sink.take()
+        }
+        fn answered_request(&self) -> Option<u64> {
+            self.answers
+        }
+    }
+
+    /// Records how much of a reply has arrived.
+    struct Arriving {
+        payload_bytes: usize,
+        arrived: AtomicUsize,
+    }
+
+    impl PayloadSink for Arriving {
+        fn payload_bytes(&self) -> usize {
+            self.payload_bytes
+        }
+        fn arrived(&self, bytes: &[u8]) {
+            self.arrived.store(bytes.len(), Ordering::Relaxed);
         }
     }
 
@@ -342,6 +405,38 @@ mod tests {
             sender.await.unwrap();
             assert!(b.next().await.is_none());
         }
+    }
+
+    #[tokio::test]
+    async fn requests_are_sent_before_more_of_a_reply_is_received() {
+        const REPLY_BYTES: usize = 3 << 20;
+        let (client, server) = tokio::io::duplex(4 << 20);
+        let mut client = Transport::new(client, REPLY_BYTES);
+        let mut server = Transport::new(server, REPLY_BYTES);
+        let sink = Arc::new(Arriving { payload_bytes: REPLY_BYTES, arrived: AtomicUsize::new(0) });
+        let reply_sink = ReplySink { request_id: 7, sink: Arc::downgrade(&sink) as Weak<dyn PayloadSink> };
+        client.send(Note { sink: Some(reply_sink), ..Note::default() }).await.unwrap();
+        server.next().await.unwrap().unwrap();
+        let payload = bytes_of(vec![9_u8; REPLY_BYTES]);
+        server.send(Note { payload: payload.clone(), answers: Some(7), ..Note::default() }).await.unwrap();
+        let mut turns = 0;
+        let reply = loop {
+            match std::future::poll_fn(|cx| Poll::Ready(client.poll_next_unpin(cx))).await {
+                Poll::Ready(reply) => break reply.unwrap().unwrap(),
+                Poll::Pending => turns += 1,
+            }
+            let arrived = sink.arrived.load(Ordering::Relaxed);
+            assert!(arrived < REPLY_BYTES);
+            if turns > 1 {
+                let sent = server.next().now_or_never();
+                let sent = sent.unwrap_or_else(|| panic!("no request was sent after {arrived} bytes had arrived"));
+                assert_eq!(sent.unwrap().unwrap().text, format!("request {}", turns - 1));
+            }
+            // tarpc adds a request while a reply is received, and does not flush before the reply is complete.
+            client.feed(Note { text: format!("request {turns}"), ..Note::default() }).await.unwrap();
+        };
+        assert!(turns >= REPLY_BYTES >> 20, "{turns} turns for other tasks");
+        assert!(reply.payload == payload);
     }
 
     #[tokio::test]
