@@ -29,7 +29,8 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    fn own() -> anyhow::Result<Self> {
+    /// Returns the usage of this process so far.
+    pub(crate) fn own() -> anyhow::Result<Self> {
         let usage = getrusage(UsageWho::RUSAGE_SELF).context("ask for the CPU time of this process")?;
         let cpu = usage.user_time() + usage.system_time();
         Ok(Self { cpu_s: cpu.num_microseconds() as f64 / 1e6, waits: usage.voluntary_context_switches() as f64 })

@@ -30,6 +30,7 @@ const WARM_UP: usize = 5;
 #[derive(Clone, Copy, Default)]
 struct Cost {
     traffic: TrafficCount,
+    of_rank: Usage,
     of_peers: Usage,
 }
 
@@ -76,8 +77,10 @@ fn measure(
     let timing = Timing::measure(reps, |stopwatch| {
         let traffic = graph.traffic().count();
         let before = peers.usage()?;
+        let own = Usage::own()?;
         work(stopwatch)?;
-        cost = Cost { of_peers: peers.usage()? - before, traffic: graph.traffic().count() - traffic };
+        let of_rank = Usage::own()? - own;
+        cost = Cost { of_rank, of_peers: peers.usage()? - before, traffic: graph.traffic().count() - traffic };
         Ok(())
     })?;
     Ok((timing.per(BATCHES), cost))
@@ -91,6 +94,7 @@ fn record(name: &str, args: &ManyRanksArgs, timing: Timing, cost: &Cost) -> Reco
         .param("ranks", args.ranks)
         .param("batch_size", args.batch_size)
         .detail("requests_per_batch", requests / batches)
+        .detail("rank_waits_per_batch", cost.of_rank.waits / batches)
         .detail("peers_cpu_ms", cost.of_peers.cpu_s / batches * 1e3)
         .detail("peers_waits_per_request", cost.of_peers.waits / requests.max(1.0))
 }
