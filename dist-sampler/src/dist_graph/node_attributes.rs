@@ -139,7 +139,7 @@ impl DistGraph {
         let others = in_flight.map(RowsInFlight::batches).unwrap_or_default();
         if !others.is_empty() {
             let all = requested.clone();
-            // A lookup reads a few cache lines, for each batch that is searched.
+            // A lookup reads a cache line of the filter of each batch that is searched, and seldom more.
             let lines = num_nodes * others.len();
             let divided = self.workers.run_sized(lines, move || divide(&all, &others)).await?;
             requested = Arc::new(divided.0);

@@ -103,12 +103,7 @@ impl FeaturePieces {
 }
 
 /// Appends `rows` to `memory`, the first ones if `must_end` returns true between two of them. Returns their number.
-fn gather_until(
-    features: &Features,
-    rows: &[u32],
-    memory: &mut BytesMut,
-    must_end: impl Fn() -> bool,
-) -> usize {
+fn gather_until(features: &Features, rows: &[u32], memory: &mut BytesMut, must_end: impl Fn() -> bool) -> usize {
     for (row, num_gathered) in features.stored_rows(rows).zip(1..) {
         memory.extend_from_slice(row);
         if num_gathered % ROWS_PER_LOOK == 0 && must_end() {
