@@ -26,8 +26,8 @@ const HEADER_BYTES: usize = 16;
 const MAX_HEAD_BYTES: usize = 1 << 20;
 /// The number of queued bytes above which the sender waits for the network.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
-/// The bytes that sinks take before other tasks of the thread have their turn: less than one read receives.
-const MAX_TAKEN_BYTES: usize = 128 << 10;
+/// The bytes that sinks take before the thread looks for events of the network.
+const MAX_TAKEN_BYTES: usize = 1 << 20;
 
 /// A message with a bulk array that is sent next to it.
 pub(crate) trait CarriesPayload {
@@ -63,8 +63,10 @@ pub(crate) struct BulkTransport<S, In, Out> {
     reading: Reading<In>,
     writer: FrameWriter,
     sinks: ReplySinks,
-    /// The bytes that sinks have taken since other tasks of the thread had their turn.
+    /// The bytes that sinks have taken since the thread looked for events of the network.
     taken_bytes: usize,
+    /// Whether a sink has taken bytes since other tasks of the thread had their turn.
+    has_taken: bool,
     end_is_error: bool,
     _messages: PhantomData<fn(Out)>,
 }
@@ -91,6 +93,7 @@ impl<S, In, Out> BulkTransport<S, In, Out> {
             writer: FrameWriter::default(),
             sinks: ReplySinks::default(),
             taken_bytes: 0,
+            has_taken: false,
             end_is_error: false,
             _messages: PhantomData,
         }
@@ -143,12 +146,7 @@ where
                     while *filled < memory.len() {
                         let before = *filled;
                         if sink.is_some() {
-                            if self.taken_bytes >= MAX_TAKEN_BYTES {
-                                // Other tasks have their turn, and the thread looks for events of the network. A batch
-                                // whose reply is complete sends its next requests before another reply is received, so
-                                // that the peer does not run out of requests.
-                                ready!(pin!(tokio::task::yield_now()).poll(cx));
-                            }
+                            ready!(poll_turn(self.has_taken, &mut self.taken_bytes, cx));
                             if let Poll::Ready(Err(error)) = self.writer.poll_drain(&mut self.stream, cx, 0) {
                                 return Poll::Ready(Some(Err(error)));
                             }
@@ -159,6 +157,7 @@ where
                         if let Some(sink) = sink {
                             sink.arrived(&memory.as_ref()[..*filled]);
                             self.taken_bytes += *filled - before;
+                            self.has_taken = true;
                         }
                     }
                     let payload = std::mem::replace(memory, PayloadMemory::new(0)).into_bytes();
@@ -174,6 +173,21 @@ where
     }
 }
 
+/// Gives other tasks of the thread their turn after a sink has taken bytes. A batch whose reply is complete can then send
+/// its next requests before another reply is received, and the peer does not run out of requests.
+fn poll_turn(has_taken: bool, taken_bytes: &mut usize, cx: &mut Context<'_>) -> Poll<()> {
+    if !has_taken {
+        return Poll::Ready(());
+    }
+    if *taken_bytes < MAX_TAKEN_BYTES {
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    *taken_bytes = 0;
+    // The thread looks for events of the network before it continues.
+    pin!(tokio::task::yield_now()).poll(cx)
+}
+
 impl<S, In, Out> Stream for BulkTransport<S, In, Out>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -186,7 +200,7 @@ where
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<In>>> {
         let message = self.poll_message(cx);
         if message.is_pending() {
-            self.taken_bytes = 0;
+            self.has_taken = false;
         }
         message
     }
