@@ -65,7 +65,7 @@ pub(crate) struct BulkTransport<S, In, Out> {
     sinks: ReplySinks,
     /// The bytes that sinks have taken since the thread looked for events of the network.
     taken_bytes: usize,
-    /// Whether a sink has taken bytes since other tasks of the thread had their turn.
+    /// True if a sink has taken bytes since other tasks of the thread had their turn.
     has_taken: bool,
     end_is_error: bool,
     _messages: PhantomData<fn(Out)>,
