@@ -1,5 +1,6 @@
 //! Training on parts in an object store: results and models equal the results of local files, each machine fetches its own part, and
 //! a run continues elsewhere.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::edges::payment_parts;
 use crate::predict_tables::{NUM_USERS, partition_tables, user, write_tables_of};
