@@ -2,9 +2,27 @@
 
 use super::wrong;
 use crate::PartitionError;
+use edgecut_graph::rng::mix;
 use edgecut_graph::{DiskPartId, EdgeId, EdgeIds, EdgeTypeId, GraphError, Part, edge_dir, part_dir};
 use rayon::slice::ParallelSliceMut;
 use std::path::{Path, PathBuf};
+
+/// The number of edges whose ids are compared at once, in about 2 GiB.
+const EDGES_AT_ONCE: usize = 1 << 26;
+
+/// A share of all ids. Equal ids are in the same share.
+#[derive(Clone, Copy)]
+struct Share {
+    number: u64,
+    /// The number of shares.
+    count: u64,
+}
+
+impl Share {
+    fn has(self, key: u128) -> bool {
+        mix(key as u64) % self.count == self.number
+    }
+}
 
 /// An edge by its id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,8 +40,22 @@ impl IdOfEdge {
 }
 
 /// Checks the ids of the edges of a type: texts are UTF-8, positions are not negative, and no two edges have the same id, except
-/// an edge and its reverse. Takes 32 bytes per edge. `parts` are all parts in the folder `dir`.
+/// an edge and its reverse. `parts` are all parts in the folder `dir`.
 pub(super) fn check(dir: &Path, parts: &[Part], e: EdgeTypeId) -> Result<(), PartitionError> {
+    check_in_shares(dir, parts, e, EDGES_AT_ONCE)
+}
+
+/// Checks the ids in shares of about `edges_at_once` edges, each of which takes 32 bytes. Reads all ids for each share.
+fn check_in_shares(dir: &Path, parts: &[Part], e: EdgeTypeId, edges_at_once: usize) -> Result<(), PartitionError> {
+    let num_edges: usize = parts.iter().map(|part| part.edges(e).csc.num_edges()).sum();
+    let count = num_edges.div_ceil(edges_at_once) as u64;
+    for number in 0..count {
+        check_share(dir, parts, e, Share { number, count })?;
+    }
+    Ok(())
+}
+
+fn check_share(dir: &Path, parts: &[Part], e: EdgeTypeId, share: Share) -> Result<(), PartitionError> {
     let mut found = Vec::new();
     for (part, id) in parts.iter().zip(0..) {
         let edges = part.edges(e);
@@ -33,10 +65,14 @@ pub(super) fn check(dir: &Path, parts: &[Part], e: EdgeTypeId) -> Result<(), Par
         for (destination, bounds) in (first_destination..).zip(edges.csc.indptr().windows(2)) {
             for edge in bounds[0] as usize..bounds[1] as usize {
                 let of_edge = ids.get(edge);
+                let key = of_edge.key();
+                if !share.has(key) {
+                    continue;
+                }
                 if let Some(why) = problem(of_edge, are_positions) {
                     return wrong(file(dir, part, id, e, ids), format!("the id of edge {edge} {why}"));
                 }
-                found.push(IdOfEdge { key: of_edge.key(), ends: [edges.csc.indices()[edge], destination] });
+                found.push(IdOfEdge { key, ends: [edges.csc.indices()[edge], destination] });
             }
         }
     }
@@ -78,4 +114,36 @@ fn file(dir: &Path, part: &Part, id: u32, e: EdgeTypeId, ids: &EdgeIds) -> PathB
         EdgeIds::Texts(_) => "id_bytes.npy",
     };
     dir.join(part_dir(DiskPartId(id))).join(edge_dir(&part.meta().edge_types[e.index()])).join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PartitionOptions, partition};
+    use edgecut_graph::{Dataset, NodeData};
+
+    /// The edges of a ring, of which the last one has the id of another edge, or one of its own.
+    #[test]
+    fn repeated_ids_are_found_in_any_number_of_shares() {
+        const NUM_EDGES: u32 = 40;
+        let dir = tempfile::tempdir().unwrap();
+        for (name, last, is_valid) in [("own", 39, true), ("repeated", 12, false)] {
+            let nodes = NodeData { name: "node".into(), num_nodes: NUM_EDGES as usize, ..NodeData::default() };
+            let src: Vec<u32> = (0..NUM_EDGES).collect();
+            let dst: Vec<u32> = src.iter().map(|node| (node + 1) % NUM_EDGES).collect();
+            let mut ring = Dataset::homogeneous("ring", nodes, src.into(), dst.into());
+            let ids: Vec<i64> = (0..39).chain([last]).collect();
+            ring.edge_types[0].attributes.ids = Some(EdgeIds::Numbers(ids.into()));
+            let out = dir.path().join(name);
+            partition(&ring, &PartitionOptions::new(2), &out, &()).unwrap();
+            let parts: Vec<Part> = (0..2).map(|id| Part::open(&out, DiskPartId(id), false).unwrap()).collect();
+            for edges_at_once in [1, 7, 40] {
+                let checked = check_in_shares(&out, &parts, EdgeTypeId(0), edges_at_once);
+                assert_eq!(checked.is_ok(), is_valid, "{name}, {edges_at_once} at once: {checked:?}");
+                if let Err(error) = checked {
+                    assert!(error.to_string().contains("has the id 12, which another edge has as well"), "{error}");
+                }
+            }
+        }
+    }
 }
