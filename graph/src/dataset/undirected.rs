@@ -55,6 +55,10 @@ fn leaks(edges: &EdgeData) -> Vec<u64> {
     let lists = edges.held_out.lists().into_iter();
     let ends = lists.flat_map(|(_, list)| list.src.iter().zip(&list.dst[..]));
     let mut pairs: Vec<u64> = ends.map(|(&a, &b)| pack(a.min(b), a.max(b))).collect();
+    if pairs.is_empty() {
+        // Edges in scratch files are not read once more.
+        return Vec::new();
+    }
     parallel::sort(&mut pairs);
     parallel::filter_map(edges.src.len(), |at| {
         let [a, b] = [edges.src[at], edges.dst[at]];
