@@ -2,7 +2,7 @@
 //!
 //! Invariant: all times of a graph have one unit, which `META.json` and `transforms.json` record.
 
-use super::cells::{cast_to, is_decimal, whole_numbers, whole_text};
+use super::cells::{as_texts, cast_to, is_decimal, whole_numbers, whole_text};
 use super::missing::is_text;
 use super::time_format::TimeFormat;
 use super::{BadCell, Numbers};
@@ -121,8 +121,7 @@ pub(crate) fn time_cells(array: &ArrayRef, form: &TimeForm) -> Result<TimeCells,
         }
         // The texts of decimals have all their digits.
         _ if is_text(data_type) || (is_decimal(data_type) && form.epoch.is_some()) => {
-            let texts = cast_to(array, &DataType::Utf8)?;
-            for text in texts.as_string::<i32>().iter() {
+            for text in &as_texts(array)? {
                 cells.add(text.ok_or_else(missing).and_then(|text| time_of_text(text.trim(), form)));
             }
         }
