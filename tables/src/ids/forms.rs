@@ -8,7 +8,7 @@ use rayon::prelude::*;
 pub(crate) struct IdsInTwoForms {
     /// The number of ids that are also ids in their shortest form.
     pub(crate) count: usize,
-    /// The first of them, and its shortest form.
+    /// The shortest form of the first of them, and itself.
     pub(crate) first: [String; 2],
 }
 
