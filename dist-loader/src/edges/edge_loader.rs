@@ -79,9 +79,9 @@ impl DistEdgeNeighborLoader {
         Ok(SeedLoader::planned(batches, plan, agreed, &config))
     }
 
-    /// Returns the loader with random draws that depend on the seed of the loader, the epoch, the edge and the original ids of
-    /// nodes, but not on the batch. In disjoint sampling, and if the edges of a batch carry messages, the neighborhoods of an edge
-    /// then depend neither on the batches nor on the number of processes. Every rank must call this, or none.
+    /// Returns the loader with random draws that do not depend on the batch, but on the seed of the loader, the epoch, the hop, the
+    /// original ids of nodes, and in disjoint sampling on the edge. In disjoint sampling, the neighborhood of an edge then depends
+    /// neither on the batches nor on the number of processes. Every rank must call this, or none.
     pub fn with_draws_by_seed(self) -> Self {
         self.change(|batches| batches.draws_by_seed = true)
     }

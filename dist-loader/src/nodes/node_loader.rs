@@ -104,9 +104,9 @@ impl DistNeighborLoader {
         self.change(|batches| batches.collation.rows = rows)
     }
 
-    /// Returns the loader with random draws that depend on the seed of the loader, the epoch and the original ids of nodes, but
-    /// not on the batch. The neighborhood of a node then depends neither on the batches nor on the number of processes. Every
-    /// rank must call this, or none.
+    /// Returns the loader with random draws that do not depend on the batch, but on the seed of the loader, the epoch, the hop, the
+    /// original ids of nodes, and in disjoint sampling on the seed node. In disjoint sampling, the neighborhood of a node then
+    /// depends neither on the batches nor on the number of processes. Every rank must call this, or none.
     pub fn with_draws_by_seed(self) -> Self {
         self.change(|batches| batches.draws_by_seed = true)
     }

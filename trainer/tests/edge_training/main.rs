@@ -425,8 +425,7 @@ fn outputs_from_all_neighbors_do_not_depend_on_batches() {
     }
 }
 
-/// Each edge has neighborhoods of its own, which are drawn by the edge. If the edges of a batch carry messages, edges share
-/// neighborhoods, which are drawn by the nodes.
+/// Each edge has a neighborhood of its own, which is drawn by the edge, with and without messages over this edge.
 #[test]
 fn outputs_from_sampled_neighbors_do_not_depend_on_batches_parts_and_processes() {
     let dataset = payments(classes_of_amounts, |_, _| 1.0);
