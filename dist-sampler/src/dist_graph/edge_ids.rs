@@ -6,7 +6,7 @@ use crate::error::SampleError;
 use crate::part::requests::{EdgeIdsRequest, Refusal};
 use bytes::Bytes;
 use edgecut_graph::{EdgeIdKind, EdgeIds, EdgeTypeId, TextArray};
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
 use std::sync::Arc;
 
 /// The bytes of an id that a request reckons with.
@@ -23,7 +23,7 @@ impl DistGraph {
         edge_type: EdgeTypeId,
         destinations: &'a [u32],
         positions: &'a [u32],
-    ) -> futures::future::BoxFuture<'a, Result<EdgeIds, SampleError>> {
+    ) -> BoxFuture<'a, Result<EdgeIds, SampleError>> {
         Box::pin(self.ids_of_edges(edge_type, destinations, positions))
     }
 

@@ -1,7 +1,7 @@
 //! Products over the edges of a block by attention head: scores of edges from rows of both ends, and sums of rows that are
 //! weighted by edge.
 //!
-//! The gradients of each of both operations are results of both: no pass makes a row per edge.
+//! The gradients of each of both operations are results of both, so that no pass on the CPU makes a row per edge.
 
 use burn::tensor::ops::FloatTensor;
 use burn::tensor::{Tensor, TensorMetadata};
@@ -45,21 +45,21 @@ impl<K: GnnKernels> Operation<K, 2> for EdgeScores {
 struct WeightedSources(Block);
 
 impl<K: GnnKernels> Operation<K, 2> for WeightedSources {
-    type Saved = ([FloatTensor<K>; 2], usize);
+    type Saved = [FloatTensor<K>; 2];
     type Extra = ();
 
     fn forward(&self, inputs: [FloatTensor<K>; 2], _: bool) -> Forward<K, Self::Saved> {
         let [weights, of_src] = inputs.clone();
-        let heads = weights.shape()[1];
-        Forward { output: K::weigh_sources(weights, of_src, &self.0), extra: (), saved: (inputs, heads) }
+        Forward { output: K::weigh_sources(weights, of_src, &self.0), extra: (), saved: inputs }
     }
 
     fn backward(
         self,
-        ([weights, of_src], heads): Self::Saved,
+        [weights, of_src]: Self::Saved,
         grad: FloatTensor<K>,
         [wants_weights, wants_src]: [bool; 2],
     ) -> [Option<FloatTensor<K>>; 2] {
+        let heads = weights.shape()[1];
         let to_weights = wants_weights.then(|| K::edge_scores(grad.clone(), of_src, heads, &self.0));
         let to_src = wants_src.then(|| K::weigh_destinations(weights, grad, &self.0));
         [to_weights, to_src]
