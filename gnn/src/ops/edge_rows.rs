@@ -29,7 +29,7 @@ pub(super) struct EdgeEnds {
 /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
 /// let counts = [EdgeBlocks::None, EdgeBlocks::ToDestinations, EdgeBlocks::Attention, EdgeBlocks::All]
 ///     .map(|which| block.blocks_of_edges(which, true).len());
-/// assert_eq!(counts, [0, 1, 2, 3]);
+/// assert_eq!(counts, [0, 1, 3, 3]);
 /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum EdgeBlocks {
     None,
     /// The layer aggregates given rows of edges.
     ToDestinations,
-    /// The layer weighs rows of sources by [`edge_scores`](super::edge_scores()) of any form.
+    /// The layer sums rows of sources by weights from [`edge_scores`](super::edge_scores()), and may add rows of edges.
     Attention,
     /// The layer computes rows of edges from rows of nodes.
     All,
@@ -53,14 +53,15 @@ impl EdgeBlocks {
 }
 
 impl Block {
-    /// Returns the blocks that operations with a row per edge read. Their edges must be prepared like this block's.
-    /// `fuses_heads` is [`GnnKernels::FUSES_HEADS`](super::GnnKernels::FUSES_HEADS) of the backend.
+    /// Returns the blocks that operations on edges read. Their edges must be prepared, for a backward pass too if the
+    /// rows have gradients. `fuses_heads` is [`GnnKernels::FUSES_HEADS`](super::GnnKernels::FUSES_HEADS) of the backend.
     pub fn blocks_of_edges(&self, which: EdgeBlocks, fuses_heads: bool) -> Vec<&Self> {
         match which {
             EdgeBlocks::None => Vec::new(),
             EdgeBlocks::ToDestinations => vec![self.edges_to_destinations()],
+            // The rows of sources have gradients in the first layer too, which needs no backward pass by itself.
             EdgeBlocks::Attention if fuses_heads => {
-                vec![self.destinations_to_edges(), self.edges_to_destinations()]
+                vec![self, self.destinations_to_edges(), self.edges_to_destinations()]
             }
             EdgeBlocks::Attention | EdgeBlocks::All => {
                 vec![self.sources_to_edges(), self.destinations_to_edges(), self.edges_to_destinations()]
