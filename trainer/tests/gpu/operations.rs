@@ -7,7 +7,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_gnn::ops::{
     Activation, Attention, AttentionVersion, BatchNormalization, Block, DropoutKey, DropoutMask, EdgeWeights,
     GnnBackend, Linear, Precision, Reduce, Segments, aggregate, aggregate_with_self, batch_norm, cross_entropy_sum,
-    dropout, gat_attention, gatv2_attention, host_values, linear, pool,
+    dropout, edge_scores, gat_attention, gatv2_attention, host_values, linear, pool, weigh_sources,
 };
 
 use crate::blocks::{OnCpu, OnGpu, assert_close, block, blocks, device, random, run};
@@ -159,6 +159,28 @@ fn attention_is_that_of_the_cpu() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn products_by_head_equal_the_products_on_the_cpu() {
+    let Some(device) = device() else { return };
+    for (name, block) in blocks() {
+        // The GPU computes them by burn's operations, whose empty tensors are not tested here.
+        if block.num_edges() == 0 {
+            continue;
+        }
+        for (heads, channels) in [(1, 5), (4, 8), (3, 2)] {
+            let width = heads * channels;
+            let of_dst = features(block.num_dst(), width, 1);
+            let of_src = features(block.num_src(), width, 2);
+            let of_edges = features(block.num_edges(), heads, 3);
+            let what = format!("{name}, {heads} x {channels}");
+            let ends = [of_dst, of_src.clone()];
+            compare!(what, &device, ends, |x| edge_scores(x[0].clone(), x[1].clone(), heads, &block));
+            let weighted = [of_edges, of_src];
+            compare!(what, &device, weighted, |x| weigh_sources(x[0].clone(), x[1].clone(), &block));
         }
     }
 }
