@@ -118,8 +118,8 @@ impl<M: BatchMaker> PrefetchingLoader<M> {
 /// A function that starts to make the batch of a step.
 type Start = dyn Fn(usize, Permit) -> BoxFuture<'static, Result<Ready, LoaderError>> + Send;
 
-/// Returns the batches of some steps in order, of which at most `at_once` are in progress. A batch is started when the budget
-/// has room for it.
+/// Returns the batches of some steps in order. At most `at_once` batches are in progress. A batch is started when the budget has
+/// room for it.
 fn in_order(steps: Range<usize>, in_flight: Arc<InFlight>, start: Box<Start>, at_once: usize) -> Batches {
     let admitted = futures::stream::iter(steps).then(move |step| {
         let in_flight = in_flight.clone();

@@ -459,7 +459,7 @@ impl DistGraph {
         }
     }
 
-    /// Returns the number of parts on disk, of which a process may hold several. Clients know the number of servers only.
+    /// Returns the number of parts on disk. A process may hold several. On a client, it is [`Self::num_seed_groups`].
     pub fn num_parts(&self) -> usize {
         match self.role {
             Role::Client { num_parts, .. } => num_parts as usize,

@@ -213,7 +213,7 @@ mod tests {
             assert_ne!(read(&mut rows, 20_000, true)[..DIM], values[..DIM], "decay {decay}");
             let late = 3_000_000_000;
             assert_eq!(read(&mut rows, late, true), values, "decay {decay}");
-            // One more update, of which the average takes its share.
+            // The average takes its share of one more update.
             update(&mut rows, 2, late + 1);
             let now = read(&mut rows, late + 1, false);
             for (at, found) in read(&mut rows, late + 1, true).into_iter().enumerate() {

@@ -14,8 +14,8 @@ impl EarlyStopping {
         Self { selection, num_worse: 0 }
     }
 
-    /// Returns true if `patience` validations in a row were not better than the best one, unless it is 0. The metric is that of
-    /// all ranks, so all of them stop at the same epoch.
+    /// Returns true if `patience` validations in a row were not better than the best one, and always false if `patience` is 0. The
+    /// metric covers the data of all ranks, so all of them stop at the same epoch.
     pub(super) fn is_due(&self, patience: Option<u64>) -> bool {
         patience.is_some_and(|patience| patience > 0 && self.num_worse >= patience)
     }

@@ -99,7 +99,7 @@ pub(crate) struct EmbeddedNodes<'a> {
     pub(crate) graph: &'a DistGraph,
     pub(crate) schema: &'a GraphSchema,
     pub(crate) dim: usize,
-    /// The number of values of which the training keeps averages.
+    /// The number of values that the training averages.
     pub(crate) num_averaged: u64,
 }
 

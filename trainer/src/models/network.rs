@@ -23,7 +23,7 @@ use std::ops::Range;
 const INPUT: u64 = 0;
 const ENCODED: u64 = 1;
 const POOLED: u64 = 1;
-/// The number of the first mask within feed-forward parts, of which each layer has two.
+/// The number of the first mask within feed-forward parts. The part of each layer has two masks.
 const FEED_FORWARD: u64 = 1 << 33;
 
 /// A graph neural network: encoders of the features of each node type, layers of a convolution each, pooling, and output

@@ -100,7 +100,7 @@ fn scores_of_attention_are_not_rounded() {
                 layer.set_precision(precision);
                 values(layer.convolve(eval_input(x.clone(), x_dst.clone(), &block, edges.clone())).inner())
             });
-            // The messages are products of whole numbers, so a difference is that of scores.
+            // The messages are products of whole numbers, so only scores can differ.
             let case =
                 format!("{edge_channels} features of edges, {} rows", if x_dst.is_some() { "other" } else { "own" });
             assert_close(&rounded, &exact, 1e-4, &case);
