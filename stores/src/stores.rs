@@ -335,6 +335,14 @@ impl Stores {
         self.copies(url).mark_complete(url, self.run.as_deref())
     }
 
+    /// Marks complete local outputs for a URL as outputs of no run, so that a restarted attempt does not upload them either.
+    ///
+    /// # Errors
+    /// [`StoreError::Local`].
+    pub fn keep_from_restarts(&self, url: &StoreUrl) -> Result<(), StoreError> {
+        self.copies(url).mark_complete(url, None)
+    }
+
     /// Removes the local outputs for a URL, which are uploaded.
     ///
     /// # Errors

@@ -231,6 +231,10 @@ fn complete_outputs_stay_until_they_are_uploaded() {
         assert_eq!(found.is_ok_and(|found| found == path), is_own, "{completed:?} {continuing:?}");
         assert_eq!(fs::read(&path).unwrap(), b"weights");
     }
+    let mut restarted = self::stores(dir.path()).of_run(Some("a".to_owned()));
+    restarted.keep_from_restarts(&to).unwrap();
+    assert!(restarted.output(&to, OutputRole::Continuing).is_err() && !restarted.are_complete_of_run(&to));
+    drop(restarted);
     let stores = self::stores(dir.path());
     // A command that uploads them removes them, and no other folder.
     fs::remove_file(&path).unwrap();

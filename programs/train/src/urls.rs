@@ -199,6 +199,8 @@ impl Output {
         if state.with_context(|| not_uploaded(url, &self.path))? == self.replaced {
             return Ok(());
         }
+        // A restart would begin after the other job, and replace its files.
+        stores.keep_from_restarts(url)?;
         let folder = self.path.parent().unwrap_or(&self.path).display();
         bail!(
             "another job has written to {url} since this one began, and keeps its files there: {} is complete, but not uploaded. Copy \

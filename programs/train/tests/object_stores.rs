@@ -276,7 +276,8 @@ fn a_job_does_not_replace_outputs_of_another_job_in_the_store() {
         }
         let metrics = folder.join("metrics");
         let flags = ["--save-model", &model, "--metrics", text(&metrics)];
-        let job = Process::start(&mut train(&server, &cache, &training(text(&parts.path), "100", &flags)));
+        let mut command = train(&server, &cache, &training(text(&parts.path), "100", &flags));
+        let job = Process::start(command.env("EDGECUT_RUN_ID", "a"));
         wait_until(
             || std::fs::read_to_string(&metrics).is_ok_and(|text| text.contains("\"event\":\"epoch\"")),
             || "the training did not start".to_owned(),
@@ -287,6 +288,9 @@ fn a_job_does_not_replace_outputs_of_another_job_in_the_store() {
             error,
             &[&format!("another job has written to {model} since this one began"), "run/m.st+out/m.st is"],
         );
+        // Nor does the launcher's next attempt replace them.
+        let error = error_of(&run(command.env("EDGECUT_RESTART_COUNT", "1")));
+        assert!(error.contains(&format!("m.st is complete, but was not uploaded to {model}")), "{error}");
         assert_eq!(server.get("run/m.st").as_deref(), Some(b"of another job".as_slice()));
         let left = cache.join(format!("s3/{BUCKET}/run/m.st+out"));
         assert!(left.join("m.st").is_file());
