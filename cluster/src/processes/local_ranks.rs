@@ -3,7 +3,7 @@
 use crate::timeouts::{OTHER_RANKS_TIMEOUT, STORE_STATE_TIMEOUT, TERMINATION_TIMEOUT};
 use std::ffi::{OsStr, OsString};
 use std::io::PipeReader;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -41,6 +41,8 @@ pub struct LocalRanks {
     pub master_addr: String,
     /// The port of rank 0.
     pub master_port: u16,
+    /// The address that the processes get in `EDGECUT_LISTEN_ADDR`. If it is `None`, they inherit that of this process, if any.
+    pub listen_addr: Option<IpAddr>,
     /// The secret that the processes get in `EDGECUT_TOKEN`. If it is `None`, they inherit that of this process, if
     /// any.
     pub token: Option<Token>,
@@ -80,6 +82,7 @@ impl LocalRanks {
             local_world_size: world_size,
             master_addr: Ipv4Addr::LOCALHOST.to_string(),
             master_port: free_port()?,
+            listen_addr: None,
             token: Some(Token::random()?),
             stores_state: false,
             args: None,
@@ -196,6 +199,9 @@ impl LocalRanks {
         }
         if std::env::var_os(RAYON_THREADS).is_none() {
             command.env(RAYON_THREADS, share_of_cores(self.local_world_size).to_string());
+        }
+        if let Some(address) = self.listen_addr {
+            command.env("EDGECUT_LISTEN_ADDR", address.to_string());
         }
         if let Some(token) = &self.token {
             command.env("EDGECUT_TOKEN", OsStr::new(token.to_env_value()));

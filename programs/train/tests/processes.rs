@@ -6,7 +6,7 @@ use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use edgecut_testing::free_port;
 use serde_json::{Value, json};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -58,18 +58,20 @@ fn two_processes_train_and_say_how_it_went() {
 #[test]
 fn the_file_of_nodes_gives_trainers_their_addresses() {
     let parts = fake_parts(2);
-    let folder = Folder::new();
-    let file = folder.join("nodes.yaml");
     let port = free_port();
     for (listens_at, is_own) in [("127.0.0.2", true), ("192.0.2.9", false)] {
         let text = format!(
-            "master_port: {port}\nhosts:\n- {{address: 192.0.2.1, role: server}}\n- {{address: 127.0.0.1, role: trainer}}\n\
+            "master_port: {port}\nhosts:\n- {{address: 192.0.2.1, role: server}}\n\
+             - {{address: 127.0.0.1, role: trainer, interface: lo}}\n\
              - {{address: 127.0.0.1, role: trainer, listen_addr: {listens_at}}}\n"
         );
-        std::fs::write(&file, text).expect("write the file of nodes");
         let nodes = ["0", "1"].map(|number| {
+            // The processes of a node cannot read a pipe again.
+            let (file, mut writer) = std::io::pipe().expect("a pipe");
+            writer.write_all(text.as_bytes()).expect("write the list of nodes");
             let mut command = node(&parts.path);
-            command.args(["--num-epochs", "1", "--node-rank", number, "--ip-config"]).arg(&file);
+            command.args(["--num-epochs", "1", "--nproc-per-node", if is_own { "2" } else { "1" }]);
+            command.args(["--node-rank", number, "--ip-config", "/dev/stdin"]).stdin(file);
             Process::start(&mut command)
         });
         let [first, second] = nodes.map(end);

@@ -72,7 +72,7 @@ impl ProcessRole {
             local_world_size: slot.local_world_size,
             master_addr,
             master_port,
-            listen_addr: listen_addr(args, &env, slot.is_one_node())?,
+            listen_addr: listen_addr(args, listed.as_ref(), &env, slot.is_one_node())?,
             job: env.job.or(env.launcher_job.filter(|_| launched.is_some())),
             attempt: env.attempt.unwrap_or(0),
             gpu: None,
@@ -109,6 +109,7 @@ impl ProcessRole {
             local_world_size: first.local_world_size,
             master_addr: first.master_addr,
             master_port: first.master_port,
+            listen_addr: first.listen_addr,
             token,
             stores_state: false,
             args: None,
@@ -125,7 +126,7 @@ impl ProcessRole {
 
     /// Returns the rank that the parent process has assigned to this process by environment variables.
     fn spawned(args: &JobArgs, env: EnvRanks) -> anyhow::Result<Self> {
-        let listen_addr = listen_addr(args, &env, env.world_size == env.local_world_size)?;
+        let listen_addr = args.listen_addr.or(env.listen_addr);
         Ok(Self::Rank(Rank::of_env(env, listen_addr).with_context(|| {
             format!("{SPAWNED} is set, but the variables of a started rank are not: do not set it by hand, unset it")
         })?))
@@ -331,33 +332,39 @@ fn address_of_master(listed: &IpConfig) -> String {
 
 /// Returns the address to listen on, if it is set. Addresses in `--ip-config` and the interface that PyTorch's variable names count
 /// in jobs on several nodes only.
-fn listen_addr(args: &JobArgs, env: &EnvRanks, is_one_node: bool) -> anyhow::Result<Option<IpAddr>> {
+fn listen_addr(
+    args: &JobArgs,
+    listed: Option<&IpConfig>,
+    env: &EnvRanks,
+    is_one_node: bool,
+) -> anyhow::Result<Option<IpAddr>> {
     let given = args.listen_addr.or(env.listen_addr);
     if given.is_some() || is_one_node {
         return Ok(given);
     }
-    match listed_address(args)? {
+    match listed_address(args, listed)? {
         Some(address) => Ok(Some(address)),
         None => Ok(gloo_listen_addr()?),
     }
 }
 
 /// Returns the address that `--ip-config` gives this node to listen on.
-fn listed_address(args: &JobArgs) -> anyhow::Result<Option<IpAddr>> {
-    let Some(listed) = trainers(args)? else { return Ok(None) };
+fn listed_address(args: &JobArgs, listed: Option<&IpConfig>) -> anyhow::Result<Option<IpAddr>> {
     let number = args.node_rank.unwrap_or(0) as usize;
-    let Some(node) = listed.nodes().get(number) else { return Ok(None) };
+    let Some(node) = listed.and_then(|listed| listed.nodes().get(number)) else { return Ok(None) };
     let Some(interface) = &node.interface else { return Ok(node.listen_addr) };
-    if number == 0 && args.master_addr.is_none() {
-        bail!(usage(format!(
-            "--ip-config: the other nodes do not know the address of {interface} on node 0: give its address as listen_addr, or \
-             start the job with launch"
-        )));
-    }
     let addresses = node_addresses().context("list the network interfaces")?;
     let Some(address) = address_of_interface(&addresses, interface) else {
         bail!(usage(format!("--ip-config: this machine has no address of the interface {interface} of {}", node.host)));
     };
+    // The file may list node 0 by this address.
+    let is_known = number > 0 || args.master_addr.is_some() || node.host == address.to_string();
+    if !is_known {
+        bail!(usage(format!(
+            "--ip-config: the other nodes do not know the address {address} of {interface} on node 0: give it as listen_addr, or \
+             start the job with launch"
+        )));
+    }
     Ok(Some(address))
 }
 
