@@ -94,7 +94,7 @@ fn of_launcher(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
             return Ok(ranks);
         }
     }
-    Ok(EnvRanks { unread: unread::rank(variables)?, ..plain })
+    Ok(EnvRanks { unread: unread::rank(variables), ..plain })
 }
 
 #[cfg(test)]
