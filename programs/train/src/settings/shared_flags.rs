@@ -21,7 +21,7 @@ pub(crate) fn check_equal(flags: &impl Serialize, world: &mut ProcessGroup) -> a
     let mine = serde_json::to_vec(&value).context("write the flags as JSON")?;
     // Other defaults of another version would look like other flags.
     if let Some(what) = other_version(&world.all_gather(source_version().as_bytes())?) {
-        bail!("{what}: install the same version on all nodes");
+        bail!("{what}: install the same version and commit on all nodes");
     }
     match difference(&world.all_gather(&mine)?) {
         Some(what) => bail!("{what}: start all ranks with the same flags"),
