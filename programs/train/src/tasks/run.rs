@@ -171,8 +171,8 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend + Compiles<T::Task>>(
         saved = Some(SavedModel::read(path, precision, new_embeddings, job.world)?);
     }
     let open = saved.as_ref().map(|saved| T::open::<B>(saved, device)).transpose()?;
-    // Another start may follow in the same batch script, and save to the same files.
-    let init_from = own.start().init_from.as_deref();
+    // Another start may follow in the same batch script, and save to the same files. The path of a copy may change.
+    let init_from = own.start().init_from.as_deref().map(|path| run.job.stores.given("init_from", path));
     let settings = checksum(format!("{:?} {init_from:?}", settings_of(args, &chosen)?).as_bytes());
     let reported = ReportedRun {
         args: run,
