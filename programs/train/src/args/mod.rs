@@ -55,8 +55,8 @@ pub(crate) struct JobArgs {
     /// left out
     #[arg(long, value_name = "FILE")]
     pub(crate) ip_config: Option<PathBuf>,
-    /// Address to listen on [default: EDGECUT_LISTEN_ADDR, or in a job on several nodes that of the interface
-    /// GLOO_SOCKET_IFNAME, or the local address of the connection to node 0]
+    /// Address to listen on [default: EDGECUT_LISTEN_ADDR, or in a job on several nodes that of this node in --ip-config, of the
+    /// interface GLOO_SOCKET_IFNAME, or the local address of the connection to node 0]
     #[arg(long, value_name = "IP")]
     pub(crate) listen_addr: Option<IpAddr>,
     /// Port of the first process of this node to listen on. Process K of the node uses the port K above it, and rank 0
