@@ -5,7 +5,7 @@ use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, held_out_of,
 use super::edge_batches::{EdgeBatches, EdgeGroup, EdgeLoaders, Pairs};
 use super::filtered::FilteredRanking;
 use super::given::GivenRanking;
-use super::judged::Judged;
+use super::judged::{Judged, depths_of};
 use super::list_ranking::ListRanking;
 use super::loss::LinkLoss;
 use super::most_negatives::MostNegatives;
@@ -18,7 +18,7 @@ use crate::batch_input::BatchOptions;
 use crate::error::TrainError;
 use crate::fit::{Evaluation, Evaluator, Selection};
 use crate::inference_progress::InferenceStep;
-use crate::metrics::MetricList;
+use crate::metrics::{MetricList, RankingMetrics};
 use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
 use burn::tensor::backend::Backend;
@@ -266,7 +266,7 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
 
     fn evaluate(&self, split: Split, run: &mut Evaluation<'_, LinkModel<B>>) -> Result<LinkScores, TrainError> {
         if !self.has_edges[usize::from(split == Split::Test)] {
-            return Ok(LinkScores::default());
+            return Ok(LinkScores::new(&RankingMetrics::with_depths(&depths_of(&self.metrics))));
         }
         let [scores] = self.rank([split], run)?;
         let has_value = scores.get(self.metrics.first()).is_some();

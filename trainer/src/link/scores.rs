@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// The ranking metrics of held-out edges against negative destinations.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkScores {
     /// The number of ranked edges.
     pub edges: u64,
@@ -40,7 +40,17 @@ pub struct LinkScores {
 
 impl LinkScores {
     pub(super) fn new(ranks: &RankingMetrics) -> Self {
-        Self { edges: ranks.count(), mrr: ranks.mrr(), hits: ranks.hits(), ..Self::default() }
+        Self {
+            edges: ranks.count(),
+            left_out: 0,
+            mrr: ranks.mrr(),
+            hits: ranks.hits(),
+            roc_auc: None,
+            average_precision: None,
+            lists: None,
+            histogram: None,
+            curves: Vec::new(),
+        }
     }
 
     /// Returns the mean of the scores of several kinds of edges, weighted by their numbers.
@@ -89,6 +99,13 @@ impl LinkScores {
             LinkMetric::AveragePrecision => self.average_precision,
             LinkMetric::OfLists(metric) => self.lists.as_ref()?.metrics.get(&metric.to_string()).copied(),
         }
+    }
+}
+
+impl Default for LinkScores {
+    /// Returns the scores of no edges.
+    fn default() -> Self {
+        Self::new(&RankingMetrics::with_depths(&[]))
     }
 }
 
