@@ -152,7 +152,7 @@ def assert_same_file(path, other):
         ("--model", "graphconv"),
         ("--model", "graphconv", "--aggregation", "max", "--encoder-decoder"),
         ("--model", "sage", "--encoder-decoder"),
-        ("--model", "gatv2", "--residual", "--layer-norm", "--feed-forward", 2),
+        ("--model", "gatv2", "--residual", "--layer-norm", "--feed-forward", 2, "--num-neighbors", "5,5,5"),
         ("--model", "rgcn"),
         ("--model", "sage", "--batch-norm", "--readout", "jumping-knowledge"),
         ("--model", "gcn", "--batch-norm", "--residual", "--readout", "jumping-knowledge-max", "--num-neighbors", "5,5,5"),
