@@ -80,8 +80,8 @@ pub fn partition(
 /// are finite, since the reader has done so. Memory-mapped features are read only when they are written.
 ///
 /// # Errors
-/// Those of [`partition`], [`PartitionError::Assignment`] for an assignment that does not fit the dataset, and those of
-/// scratch files.
+/// The errors of [`partition`] and of scratch files, and [`PartitionError::Assignment`] for an assignment that does not fit the
+/// dataset.
 pub fn partition_loaded(
     dataset: Dataset,
     inputs: Inputs,
@@ -98,7 +98,7 @@ pub struct Inputs<'a> {
     /// The place for arrays that are made from edges. A dataset in scratch files has been loaded with the same space as
     /// [`DatasetSource::space`](edgecut_graph::readers::DatasetSource::space). The parts are the same, byte for byte.
     pub space: Workspace,
-    /// The assignment, such as that of [`read_assignment`](edgecut_graph::readers::read_assignment), instead of one by the method
+    /// The assignment, such as [`read_assignment`](edgecut_graph::readers::read_assignment) returns, instead of one by the method
     /// of the options.
     pub given: Option<Assignment>,
     /// Further files in the parts.

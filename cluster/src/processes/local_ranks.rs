@@ -41,10 +41,11 @@ pub struct LocalRanks {
     pub master_addr: String,
     /// The port of rank 0.
     pub master_port: u16,
-    /// The address that the processes get in `EDGECUT_LISTEN_ADDR`. If it is `None`, they inherit that of this process, if any.
+    /// The address that the processes get in `EDGECUT_LISTEN_ADDR`. If it is `None`, they inherit the address of this
+    /// process, if any.
     pub listen_addr: Option<IpAddr>,
-    /// The secret that the processes get in `EDGECUT_TOKEN`. If it is `None`, they inherit that of this process, if
-    /// any.
+    /// The secret that the processes get in `EDGECUT_TOKEN`. If it is `None`, they inherit the secret of this
+    /// process, if any.
     pub token: Option<Token>,
     /// True if the ranks store their state when they are asked to end, and then end with [`STATE_STORED`]. They have 5
     /// minutes for it instead of 5 seconds.

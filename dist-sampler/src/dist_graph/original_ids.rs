@@ -100,14 +100,7 @@ impl DistGraph {
     ) -> BoxFuture<'a, Result<Vec<u32>, SampleError>> {
         Box::pin(async move {
             let num_nodes = self.part().meta().node_types[node_type.index()].book.num_nodes();
-            let check = |ids: &[u32]| match ids.iter().position(|&id| id as usize >= num_nodes) {
-                Some(at) => {
-                    let what = format!("node {} (entry {at}) is not in the graph of {num_nodes} nodes", originals[at]);
-                    Err(SampleError::NoSuchNode { what })
-                }
-                None => Ok(()),
-            };
-            check(originals)?;
+            check_nodes(originals, originals, num_nodes)?;
             let found = if self.part.directory(node_type).is_complete() {
                 let shares = Shares::new(self.part(), node_type);
                 let mut asked = vec![PartRequest::default(); self.part().meta().num_parts as usize];
@@ -118,7 +111,7 @@ impl DistGraph {
             } else {
                 self.ask_all_parts(node_type, originals).await?
             };
-            check(&found)?;
+            check_nodes(&found, originals, num_nodes)?;
             Ok(found)
         })
     }
@@ -291,4 +284,11 @@ impl DistGraph {
         let next = page.originals.last().filter(|_| !is_last).map(|&last| last + 1);
         Ok(next.map(|start| OriginalsRequest { start, ..asked.clone() }))
     }
+}
+
+/// Returns an error that names the original id of the first node that is not in the graph.
+fn check_nodes(ids: &[u32], originals: &[u32], num_nodes: usize) -> Result<(), SampleError> {
+    let Some(at) = ids.iter().position(|&id| id as usize >= num_nodes) else { return Ok(()) };
+    let what = format!("node {} (entry {at}) is not in the graph of {num_nodes} nodes", originals[at]);
+    Err(SampleError::NoSuchNode { what })
 }

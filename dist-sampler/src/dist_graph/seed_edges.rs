@@ -40,9 +40,11 @@ impl DistGraph {
         Box::pin(async move {
             let Some(peer) = &self.peers[part as usize] else {
                 let own = self.part().clone();
-                let read = move || positions.iter().map(|&at| own.seed_edge(edge_type, set, at as usize)).collect();
                 // Edges may be in a mapped file, and network threads must not wait for the disk.
-                return self.workers.run(read).await;
+                let workers = &self.workers;
+                return workers
+                    .run(move || positions.iter().map(|&at| own.seed_edge(edge_type, set, at as usize)).collect())
+                    .await;
             };
             let num_words = WORDS_BEFORE + WORDS_PER_EDGE * positions.len();
             let request = SeedEdgesRequest { edge_type, set, positions: bytes_of(positions) };

@@ -199,35 +199,27 @@ impl DistEmbedding {
             }
             let own_rank = self.graph.cluster().rank() as u32;
             let sources = self.sources(nodes);
-            let update = |rows: &[u32], positions: &[u32]| Update {
-                rows: rows.to_vec(),
-                gradients: (positions.iter())
-                    .flat_map(|&position| &gradients[position as usize * self.dim..][..self.dim])
-                    .copied()
-                    .collect(),
-            };
             let per_piece = self.rows_per_piece();
-            let next_piece = || self.pieces.fetch_add(1, Ordering::Relaxed);
             let mut pieces = Vec::new();
             for (part, owner) in self.owners.iter().enumerate() {
                 let asked = &sources[part];
                 let Some(owner) = owner else {
                     if let Some(shard) = &self.shard {
-                        let own = update(&asked.rows, &asked.positions);
+                        let own = self.update(gradients, &asked.rows, &asked.positions);
                         shard
-                            .push(self.version, (own_rank, next_piece()), own)
+                            .push(self.version, (own_rank, self.next_piece()), own)
                             .map_err(|what| SampleError::Layout { what })?;
                     }
                     continue;
                 };
                 let chunks = asked.rows.chunks(per_piece).zip(asked.positions.chunks(per_piece));
                 for (rows, positions) in chunks {
-                    let Update { rows: mut words, gradients } = update(rows, positions);
+                    let Update { rows: mut words, gradients } = self.update(gradients, rows, positions);
                     words.extend(gradients.iter().map(|gradient| gradient.to_bits()));
                     let request = PushRequest {
                         table: self.table,
                         version: self.version,
-                        piece: next_piece(),
+                        piece: self.next_piece(),
                         num_rows: rows.len() as u32,
                         data: bytes_of(words),
                     };
@@ -236,6 +228,20 @@ impl DistEmbedding {
             }
             try_join_all(pieces).await.map(|_| ())
         })
+    }
+
+    /// Returns the update of rows, whose gradients have the given positions among `gradients`.
+    fn update(&self, gradients: &[f32], rows: &[u32], positions: &[u32]) -> Update {
+        let mut of_rows = Vec::with_capacity(rows.len() * self.dim);
+        for &position in positions {
+            of_rows.extend_from_slice(&gradients[position as usize * self.dim..][..self.dim]);
+        }
+        Update { rows: rows.to_vec(), gradients: of_rows }
+    }
+
+    /// Returns the number of the next piece of this step.
+    fn next_piece(&self) -> u32 {
+        self.pieces.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Applies the gradients that all ranks have pushed, multiplied by `scale`, to the rows that this process holds. A

@@ -204,12 +204,11 @@ impl Features {
     pub fn stored_rows<'a>(&'a self, rows: &'a [u32]) -> impl Iterator<Item = &'a [u8]> {
         let row_bytes = self.dtype().row_bytes(self.dim());
         let bytes = self.bytes();
-        let row = move |row: u32| &bytes[row as usize * row_bytes..][..row_bytes];
         rows.iter().enumerate().map(move |(i, &wanted)| {
             if let Some(&soon) = rows.get(i + ROWS_AHEAD) {
-                prefetch_all(row(soon));
+                prefetch_all(&bytes[soon as usize * row_bytes..][..row_bytes]);
             }
-            row(wanted)
+            &bytes[wanted as usize * row_bytes..][..row_bytes]
         })
     }
 
